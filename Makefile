@@ -32,7 +32,8 @@ lint: ## formatting and lints only
 
 shellcheck: ## the shell scripts; needs shellcheck, which Debian has
 	@scripts/setup shellcheck
-	@shellcheck .ci/run scripts/lib/*.sh $$(grep -l '^#!/bin/sh' scripts/* 2>/dev/null)
+	@shellcheck .ci/run scripts/lib/*.sh $$(grep -rlI '^#!/bin/sh' scripts tests src)
+	@shellcheck --shell=sh tests/src/pod/network.sh tests/src/pod/stock_image_additions.sh
 
 fmt: ## format the sources
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all
@@ -66,7 +67,8 @@ msrv: ## the hook SDK with the oldest Rust that it states
 	@scripts/setup build
 	@scripts/msrv
 
-# Also for WebAssembly: only there are the bindings' calls to the host compiled.
+# Also for WebAssembly: only there are the bindings' calls to the host compiled. Cargo warns of each test that a package leaves
+# out because it reads files of the workspace.
 package: ## the crates of the hook SDK as they are published, each built from its package
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; packages="-p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk"; \

@@ -13,8 +13,11 @@ use std::{env, fs};
 
 use embedded_files::EmbeddedFiles;
 
-/// The WIT package of hooks, relative to the workspace's root.
-const WIT_PATH: &str = "hooks-sdk/wit/v0.1/hooks.wit";
+/// The WIT packages of hooks, 0.1.0 and what 0.1.1 adds, relative to the workspace's root.
+const WIT_PATHS: [&str; 2] = [
+    "hooks-sdk/wit/v0.1/hooks.wit",
+    "hooks-sdk/wit/v0.1.1/optional.wit",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
@@ -28,9 +31,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     templates.add_below(&manifest_dir.join("templates"), Path::new(""))?;
     // Projects in C and Go get the WIT for reading only: their bindings are already generated, and `wrap` embeds the
     // WIT.
-    templates.add(&workspace_root.join(WIT_PATH), "c/sdk/hooks.wit".into());
-    templates.add(&workspace_root.join(WIT_PATH), "go/sdk/hooks.wit".into());
-    templates.watched.push(workspace_root.join(WIT_PATH));
+    for wit in WIT_PATHS.map(|path| workspace_root.join(path)) {
+        let name = wit.file_name().ok_or("a WIT package without a file name")?;
+        for language in ["c", "go"] {
+            templates.add(&wit, Path::new(language).join("sdk").join(name));
+        }
+        templates.watched.push(wit);
+    }
     fs::write(out_dir.join("templates.tar.gz"), templates.archive()?)?;
 
     let sdk = sdk_source_tree::collect(workspace_root, &out_dir)?;

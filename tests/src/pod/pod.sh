@@ -25,6 +25,8 @@ done
 # As virt-handler hands it to a migration's target, for post-copy. The root of a user namespace may not make devices; then
 # there is none.
 if [ -e /dev/userfaultfd ] && [ ! -e "$pod/no-userfaultfd" ]; then
+    # The two numbers are separate words.
+    # shellcheck disable=SC2046
     mknod -m 666 "$pod/dev/userfaultfd" c $(stat -c '%Hr %Lr' /dev/userfaultfd) 2>/dev/null || :
 fi
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$pod/dev/pts"

@@ -53,11 +53,11 @@ fn pure_crates_do_no_io() {
 #[test]
 fn only_hook_host_names_wasmtime() {
     for (name, member) in members() {
-        let is_named_in_test = member
+        let names_wasmtime = member
             .direct
             .iter()
             .any(|dependency| dependency.starts_with("wasmtime"));
-        assert_eq!(is_named_in_test, name == "hook-host", "{name}");
+        assert_eq!(names_wasmtime, name == "hook-host", "{name}");
     }
 }
 

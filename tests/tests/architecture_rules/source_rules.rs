@@ -160,7 +160,7 @@ fn every_example_and_every_hook_for_tests_has_tests() {
 /// Whether an example has tests in its own crate, or a hook for tests is named in a test.
 fn is_tested(directory: &Path) -> bool {
     let marks = ["#[test]", "#[hooks_sdk_testing::test("];
-    let row_members = sources(directory)
+    let has_own_tests = sources(directory)
         .iter()
         .any(|(_, source)| marks.iter().any(|mark| source.contains(mark)));
     let name = directory
@@ -183,7 +183,7 @@ fn is_tested(directory: &Path) -> bool {
         all.into_iter()
             .any(|(_, source)| spellings.iter().any(|spelling| source.contains(spelling)))
     };
-    row_members
+    has_own_tests
         || (directory.starts_with(workspace().join("tests/rust-hooks")) && is_named_in_test())
 }
 

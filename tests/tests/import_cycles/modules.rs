@@ -38,6 +38,7 @@ pub(crate) fn of_package(directory: &Path) -> Vec<(String, Modules)> {
     roots.extend(root_files(&directory.join("src/bin")));
     roots.extend(root_files(&directory.join("tests")));
     roots.extend(root_files(&directory.join("benches")));
+    roots.extend(root_files(&directory.join("build")));
     let modules = |root: PathBuf| {
         let mut modules = BTreeMap::new();
         let name = root.strip_prefix(directory).unwrap_or(&root);
