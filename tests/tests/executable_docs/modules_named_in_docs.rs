@@ -119,6 +119,32 @@ fn every_module_in_a_crates_readme_exists() {
     assert!(checked > 20, "{checked}");
 }
 
+#[test]
+fn the_readme_of_a_crate_has_a_row_for_every_public_module() {
+    let mut checked = 0;
+    for sources in all_sources() {
+        let readme = sources.parent().unwrap().join("README.md");
+        let Ok(text) = fs::read_to_string(&readme) else {
+            continue;
+        };
+        let rows = modules(&text);
+        if rows.is_empty() {
+            continue;
+        }
+        let root = fs::read_to_string(sources.join("lib.rs")).unwrap();
+        let public = root.lines().filter_map(|line| {
+            let name = line.strip_prefix("pub mod ")?;
+            name.strip_suffix(';')
+        });
+        for module in public {
+            checked += 1;
+            let is_listed = rows.iter().any(|row| row == module);
+            assert!(is_listed, "{} has no row for {module}", readme.display());
+        }
+    }
+    assert!(checked > 20, "{checked}");
+}
+
 /// The paths in backticks that begin with a directory at the top of the repository.
 fn repository_paths(text: &str) -> Vec<String> {
     let path = Regex::new(
