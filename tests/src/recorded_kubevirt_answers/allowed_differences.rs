@@ -25,8 +25,9 @@ const fn rule(path: &'static str, strictness: Strictness, reason: &'static str) 
 const MOMENT: &str = "a value of the moment";
 const MACHINE: &str = "a value of the machine, its QEMU or its guest";
 
-/// The agent of Debian 12, as that of the recorded guest, has no `guest-get-load`; the agent of Debian 13 has.
-const AGENT_REPORTS_LOAD: &str = "newer guest agents report the load";
+/// The agent of Debian 12, as that of the recorded guest, has neither `guest-get-load` nor `guest-network-get-route`; the
+/// agent of Debian 13 has both.
+const NEWER_AGENT: &str = "newer guest agents report the load and the routes";
 
 const NIC: &str = "the recorded VM has an interface that a sidecar put into it";
 
@@ -45,7 +46,7 @@ fn title(calls: CallPattern, rule: &Rule) -> String {
 /// The titles of the rules that are needed on every machine.
 pub(super) fn titles() -> impl Iterator<Item = String> {
     all()
-        .filter(|(_, rule)| rule.reason != AGENT_REPORTS_LOAD)
+        .filter(|(_, rule)| rule.reason != NEWER_AGENT)
         .map(|(calls, rule)| title(calls, &rule))
 }
 

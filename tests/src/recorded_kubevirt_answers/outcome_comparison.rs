@@ -114,8 +114,8 @@ pub fn compare_shape(call: &RecordedCall, ours: &Value, absent: &[Rule]) -> Vec<
         .collect()
 }
 
-/// The difference between two messages, if they differ in more than the IDs of guest processes and in the sentence around
-/// GLib's errors, which newer guest agents leave out.
+/// The difference between two messages, if they differ in more than the IDs of guest processes, the sentence around GLib's
+/// errors, which newer guest agents leave out, and the reason why a frozen agent refuses a command.
 fn message_difference(recorded: &str, ours: &str) -> Option<String> {
     const SENTENCE: &str = "Guest agent command failed, error was '";
     let without_sentence = |text: String| match text.split_once(SENTENCE) {
@@ -129,6 +129,12 @@ fn message_difference(recorded: &str, ours: &str) -> Option<String> {
         }
         None => text.to_owned(),
     };
-    let differs = without_sentence(without_pid(recorded)) != without_sentence(without_pid(ours));
+    let comparable = |text: &str| {
+        without_sentence(without_pid(text)).replace(
+            "has been disabled: the command is not allowed",
+            "has been disabled: the agent is in frozen state",
+        )
+    };
+    let differs = comparable(recorded) != comparable(ours);
     differs.then(|| format!("message: recorded {recorded}, ours {ours}"))
 }

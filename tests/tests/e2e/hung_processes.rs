@@ -114,7 +114,7 @@ async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
-    let vmi = Vmi::new("deafagent", LauncherUser::Nonroot);
+    let vmi = Vmi::new("silentagent", LauncherUser::Nonroot);
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -35,16 +35,36 @@ fn module() -> Result<PathBuf> {
     module.clone().map_err(anyhow::Error::msg)
 }
 
-/// Precompiles the module into a directory that stands for one in the image: it belongs to root and is on the mount of
-/// the programs.
-fn precompile() -> Result<TempDir> {
-    let image = tempfile::tempdir()?;
-    fs::set_permissions(image.path(), Permissions::from_mode(0o755))?;
+/// A directory of root that stands for an image: artifacts are used only if they are on the mount of the program.
+struct Image(TempDir);
+
+impl Image {
+    fn artifacts(&self) -> PathBuf {
+        self.0.path().join("artifacts")
+    }
+
+    fn virt_hook(&self) -> PathBuf {
+        self.0.path().join("virt-hook")
+    }
+}
+
+/// Makes an image of `virt-hook` and the precompiled module.
+fn precompile() -> Result<Image> {
+    let image = Image(tempfile::tempdir()?);
+    fs::create_dir(image.artifacts())?;
+    for directory in [image.0.path(), &image.artifacts()] {
+        fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    }
+    // If this process wrote the program, a child that another test forks meanwhile would have it open for writing, and it
+    // could not be executed (`ETXTBSY`).
+    let mut copy = Command::new("cp");
+    copy.args([binary("virt-hook")?, image.virt_hook()]);
+    ensure!(copy.status()?.success(), "virt-hook is not copied");
     let output = Command::new(binary("virt-hook")?)
         .arg("compile")
         .arg(module()?)
         .arg("--into")
-        .arg(image.path())
+        .arg(image.artifacts())
         .output()
         .context("virt-hook compile")?;
     ensure!(
@@ -93,7 +113,7 @@ async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Res
 }
 
 /// The first call raises an exception, which must not affect a retry with another VMI.
-async fn check_in_launcher(image: &Path) -> Result<()> {
+async fn check_in_launcher(image: &Image) -> Result<()> {
     let vmi = vmi("precompiled");
     let vmi_without_annotation = vmi.clone().edit(|vmi| {
         vmi["metadata"]["annotations"]
@@ -103,7 +123,8 @@ async fn check_in_launcher(image: &Path) -> Result<()> {
     });
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
-    let artifacts = image.to_string_lossy();
+    let artifacts = image.artifacts();
+    let artifacts = artifacts.to_string_lossy();
     let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
     let fixture = prepared.start(&vmi, &arguments).await?;
     let answer = fixture.commands.sync(&vmi_without_annotation).await?;
@@ -118,11 +139,17 @@ async fn check_in_launcher(image: &Path) -> Result<()> {
 }
 
 /// Checks the precompiled module in a process of `virt-hook serve`.
-async fn check_served(image: &Path) -> Result<()> {
+async fn check_served(image: &Image) -> Result<()> {
     let vmi = vmi("served");
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let directory = prepared.pod.hooks_dir()?.join("hook-sidecar-0");
-    let _serve_process = VirtHookServe::sidecar(&directory, &module()?, image).await?;
+    let _serve_process = VirtHookServe::sidecar(
+        &image.virt_hook(),
+        &directory,
+        &module()?,
+        &image.artifacts(),
+    )
+    .await?;
     let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     boot_and_check_board(&vmi, fixture).await.map(drop)
 }
@@ -130,6 +157,6 @@ async fn check_served(image: &Path) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_precompiled_python_hook_runs_in_the_launcher_and_served() -> Result<()> {
     let image = precompile()?;
-    check_in_launcher(image.path()).await?;
-    check_served(image.path()).await
+    check_in_launcher(&image).await?;
+    check_served(&image).await
 }

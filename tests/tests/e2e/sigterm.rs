@@ -74,7 +74,7 @@ async fn sigterm_with_no_domain_ends_at_once() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_ignores_shutdown_is_killed_after_the_grace_period() -> Result<()> {
     // Without a kernel only the firmware runs, which ignores the power button.
-    let vmi = Vmi::new("deaf", LauncherUser::Nonroot).edit(|vmi| {
+    let vmi = Vmi::new("nobutton", LauncherUser::Nonroot).edit(|vmi| {
         vmi["spec"]["domain"]["firmware"]
             .as_object_mut()
             .unwrap()

@@ -20,28 +20,32 @@ impl VirtHookServe {
         module: &Path,
     ) -> Result<VirtHookServe> {
         let arguments = ["--plugin", name].map(OsStr::new);
-        VirtHookServe::start(&arguments, directory, module, "hook.sock").await
+        let program = binary("virt-hook")?;
+        VirtHookServe::start(&program, &arguments, directory, module, "hook.sock").await
     }
 
-    /// Serves a module as a hook sidecar in its directory, and waits until it is ready. `artifacts` has compiled
-    /// modules.
+    /// Serves a module as a hook sidecar in its directory, and waits until it is ready. `program` is a `virt-hook`;
+    /// `artifacts` has compiled modules.
     pub(crate) async fn sidecar(
+        program: &Path,
         directory: &Path,
         module: &Path,
         artifacts: &Path,
     ) -> Result<VirtHookServe> {
         let arguments = [OsStr::new("--hook-artifacts"), artifacts.as_os_str()];
-        VirtHookServe::start(&arguments, directory, module, "virt-hook-test.sock").await
+        let socket = "virt-hook-test.sock";
+        VirtHookServe::start(program, &arguments, directory, module, socket).await
     }
 
     async fn start(
+        program: &Path,
         arguments: &[&OsStr],
         directory: &Path,
         module: &Path,
         socket: &str,
     ) -> Result<VirtHookServe> {
         fs::create_dir_all(directory)?;
-        let child = Command::new(binary("virt-hook")?)
+        let child = Command::new(program)
             .arg("serve")
             .args(arguments)
             .arg("--hooks-dir")

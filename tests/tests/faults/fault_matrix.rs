@@ -5,7 +5,9 @@ use crate::fault_row::Phase::{
     Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting,
 };
 use crate::fault_row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
-use crate::fault_row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
+use crate::fault_row::Setup::{
+    FullLogs, Hotplug, IgnoresPowerButton, Root, ShortGrace, TrackedDisk,
+};
 use crate::fault_row::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupEndedAnyhow, Cancel, Clients, ConsoleLogged,
     Continue, DumpFailed, EventReported, ForeignAuthority, Garbage, Kill, NotReported, Notify,
@@ -53,9 +55,9 @@ const REAL_AGENT_AFTER_FLOOD: &str =
 const RESTART_AGENT: &str = "for n in 1 2 3; do sleep 5; killall -KILL qemu-ga; done";
 /// A command that disables the ACPI event with which QEMU's q35 machine notifies the guest of PCI hotplug: the guest
 /// then receives no request to release a device.
-const DEAF_TO_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo disable >gpe01; cd /";
+const DISABLE_HOTPLUG_EVENTS: &str = "cd /sys/firmware/acpi/interrupts; echo disable >gpe01; cd /";
 /// A command that enables this event again.
-const HEARS_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo enable >gpe01; cd /";
+const ENABLE_HOTPLUG_EVENTS: &str = "cd /sys/firmware/acpi/interrupts; echo enable >gpe01; cd /";
 
 #[rustfmt::skip]
 pub(crate) const FAULTS: &[Row] = &[
@@ -87,7 +89,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row("QEMU killed", Starting, &[Kill(Qemu)], Starts(secs(20))),
     row("QEMU killed", Running, &[Kill(Qemu)], Ends(CRASHED, millis(1200), secs(10))).quick(),
     row("QEMU killed", Paused, &[Kill(Qemu)], Ends(CRASHED, millis(1200), secs(10))),
-    row("QEMU killed", ShuttingDown, &[Kill(Qemu)], Ends(ANY_END, millis(1200), secs(10))).in_pod(DeafGuest),
+    row("QEMU killed", ShuttingDown, &[Kill(Qemu)], Ends(ANY_END, millis(1200), secs(10))).in_pod(IgnoresPowerButton),
     row("QEMU killed, its pid file removed", Running, &[Remove(&["/run/libvirt/qemu/run/default_fault.pid"]), Kill(Qemu)], Ends(CRASHED, secs(3), secs(10))),
     row("QEMU and daemon killed", Running, &[Kill(Daemon), Kill(Qemu)], Ends(CRASHED, secs(3), secs(20))),
     row("QEMU gets SIGTERM", Running, &[Terminate(Qemu)], Ends(ANY_END, secs(3), secs(10))),
@@ -143,8 +145,8 @@ pub(crate) const FAULTS: &[Row] = &[
     row("hotplug of missing, wrong and used images", Running, &[Ask(AttachUnusableDisks), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
     row("hotplug of images in another format", Running, &[Ask(AttachForeignImages), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest refuses to let a disk go, then lets it go", Running, &[
-        Ask(AttachDisk), Wait(1000), Type(DEAF_TO_HOTPLUG), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventReported("DeviceDetachPending", 1),
-        QUERIES[0], QUERIES[1], QUERIES[2], Ask(Pause), Ask(Unpause), Type(HEARS_HOTPLUG), AskUntil(DetachDisk, 30_000), Ask(AttachDisk), AskUntil(DetachDisk, 20_000),
+        Ask(AttachDisk), Wait(1000), Type(DISABLE_HOTPLUG_EVENTS), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventReported("DeviceDetachPending", 1),
+        QUERIES[0], QUERIES[1], QUERIES[2], Ask(Pause), Ask(Unpause), Type(ENABLE_HOTPLUG_EVENTS), AskUntil(DetachDisk, 30_000), Ask(AttachDisk), AskUntil(DetachDisk, 20_000),
     ], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest does not release a disk", Running, &[Ask(AttachDisk), Stop(Qemu), Send(DetachDisk), Wait(1000), Continue(Qemu), AskUntil(DetachDisk, 20_000), Ask(AttachDisk), Ask(Pause), Send(DetachDisk), Wait(8000), Ask(Unpause), AskUntil(DetachDisk, 20_000)], Unharmed(secs(5))).in_pod(Hotplug),
 
@@ -194,9 +196,9 @@ pub(crate) const FAULTS: &[Row] = &[
     row("SIGTERM three times", Running, &[Sigterm, Wait(100), Sigterm, Wait(1000), Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
     row("SIGTERM while paused by the user", Paused, &[Sigterm], Ends(ANY_END, secs(10), secs(15))),
     row("SIGTERM", ShuttingDown, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
-    row("SIGTERM, the guest is deaf", Running, &[Sigterm], Ends(DESTROYED, secs(7), secs(12))).in_pod(DeafGuest),
+    row("SIGTERM, the guest ignores the power button", Running, &[Sigterm], Ends(DESTROYED, secs(7), secs(12))).in_pod(IgnoresPowerButton),
     row("SIGTERM", Off, &[Sigterm], Ends(SHUTDOWN, secs(5), secs(10))),
-    row("reset while shutting down", ShuttingDown, &[Send(Reset), Wait(500), Ask(KillVm)], Ends(ANY_END, secs(10), secs(15))).in_pod(DeafGuest),
+    row("reset while shutting down", ShuttingDown, &[Send(Reset), Wait(500), Ask(KillVm)], Ends(ANY_END, secs(10), secs(15))).in_pod(IgnoresPowerButton),
     row("delete of a running VM", Running, &[Send(Delete), Wait(1000), Kill(Qemu)], Ends(CRASHED, secs(2), secs(10))),
 
     // ---- notifications -------------------------------------------------------------------------------------------

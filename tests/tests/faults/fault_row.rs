@@ -48,7 +48,7 @@ pub(crate) enum Setup {
     /// A grace period of [`SHORT_GRACE_SECONDS`].
     ShortGrace,
     /// As [`Setup::ShortGrace`], with a guest that ignores the power button, since it has no kernel.
-    DeafGuest,
+    IgnoresPowerButton,
     /// The file system of libvirt's and QEMU's logs is full.
     FullLogs,
     /// The VM has a disk whose changed blocks are tracked.
@@ -64,7 +64,7 @@ pub(crate) const SHORT_GRACE_SECONDS: u32 = 5;
 impl Setup {
     pub(crate) fn grace_seconds(self) -> u32 {
         match self {
-            Setup::ShortGrace | Setup::DeafGuest => SHORT_GRACE_SECONDS,
+            Setup::ShortGrace | Setup::IgnoresPowerButton => SHORT_GRACE_SECONDS,
             Setup::Plain | Setup::Root | Setup::FullLogs | Setup::TrackedDisk | Setup::Hotplug => {
                 GRACE_SECONDS
             }

@@ -1,6 +1,6 @@
 //! The rules for all calls of a method.
 
-use super::{AGENT_REPORTS_LOAD, MACHINE, MOMENT, NIC, rule};
+use super::{MACHINE, MOMENT, NEWER_AGENT, NIC, rule};
 use crate::recorded_kubevirt_answers::call_pattern::{CallPattern, every_call_of};
 use crate::recorded_kubevirt_answers::comparison::{Rule, Strictness};
 
@@ -31,7 +31,7 @@ const STATISTICS: &[Rule] = &[
     rule("*.Block.*.Allocation", Strictness::Type, MOMENT),
     rule("*.Block.*.Physical", Strictness::Type, MACHINE),
     rule("*.CPUMap", Strictness::Elements, MACHINE),
-    rule("*.Load.*", Strictness::Any, AGENT_REPORTS_LOAD),
+    rule("*.Load.*", Strictness::Any, NEWER_AGENT),
 ];
 
 const OTHER_PCI_DEVICES: &str = "the played VM has another number of devices on PCI";
@@ -124,6 +124,8 @@ const FILE_SYSTEMS: &[Rule] = &[
 
 const VM_STATS: &[Rule] = &[
     rule("GuestAgentVersion", Strictness::Type, MACHINE),
+    rule("GuestGetLoad.return", Strictness::Type, NEWER_AGENT),
+    rule("GuestNetworkGetRoute.return", Strictness::Any, NEWER_AGENT),
     rule("GuestGetCpuStats.return", Strictness::Elements, MOMENT),
     rule("GuestGetDiskStats.return.*.stats", Strictness::Type, MOMENT),
     rule("GuestGetTime.return", Strictness::Unit, MOMENT),

@@ -62,11 +62,11 @@ pub(crate) async fn run(filters: &[String]) -> usize {
     }
     for (name, count, extra) in [
         (
-            "lives on libvirt's simulator",
+            "boots on libvirt's simulator",
             TEST_DRIVER_BOOTS,
             &TEST_DRIVER_ARGUMENTS[..],
         ),
-        ("lives on QEMU", QEMU_BOOTS, &[]),
+        ("boots on QEMU", QEMU_BOOTS, &[]),
     ] {
         if is_selected(name) {
             let begin = Instant::now();
@@ -103,13 +103,13 @@ pub(crate) async fn run(filters: &[String]) -> usize {
 
 /// Boots and shuts down a VM `count` times in the directories of one pod, like a restarted container.
 async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
-    let mut vm = TestVm::create(Setup::DeafGuest)?;
+    let mut vm = TestVm::create(Setup::IgnoresPowerButton)?;
     let descriptors = own_descriptors()?;
     let mut first = DiskUsage::default();
     for number in 1..=count {
         if let Err(error) = boot_and_shut_down(&mut vm, extra).await {
-            save_logs(&vm, &format!("leaks life {number}"), &format!("{error:#}"));
-            return Err(error.context(format!("life {number}")));
+            save_logs(&vm, &format!("leaks boot {number}"), &format!("{error:#}"));
+            return Err(error.context(format!("boot {number}")));
         }
         check_no_socket_left(&vm)?;
         ensure!(
@@ -124,14 +124,14 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
     let last = disk_usage(&vm.pod.path("/run"))?;
     ensure!(
         last.files <= first.files,
-        "{} files after two lives, {} after {count}",
+        "{} files after two boots, {} after {count}",
         first.files,
         last.files
     );
     ensure!(
         // A log grows by a line or two per boot.
         last.bytes <= first.bytes + (1 << 20),
-        "{} bytes after two lives, {} after {count}",
+        "{} bytes after two boots, {} after {count}",
         first.bytes,
         last.bytes
     );
@@ -142,7 +142,7 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
         "{descriptors} descriptors before, {now} after"
     );
     Ok(format!(
-        "{count} lives, {} files and {} bytes left by each last one",
+        "{count} boots, {} files and {} bytes left by each last one",
         last.files, last.bytes
     ))
 }

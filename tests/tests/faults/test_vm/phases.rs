@@ -69,7 +69,7 @@ impl TestVm {
     async fn boot(&mut self) -> Result<()> {
         self.ask(Call::Sync).await?.accepted()?;
         self.wait_for_state("Running/", 0, BOOT_TIMEOUT).await?;
-        if self.setup != Setup::DeafGuest {
+        if self.setup != Setup::IgnoresPowerButton {
             self.pod
                 .console(&self.vmi)
                 .wait_for_boots(1, BOOT_TIMEOUT)

@@ -44,7 +44,7 @@ pub(super) fn set_up_pod(pod: &Pod, setup: Setup) -> Result<()> {
 pub(super) fn create_vmi(user: LauncherUser, setup: Setup) -> Vmi {
     let vmi = Vmi::new("fault", user).grace_period(setup.grace_seconds());
     match setup {
-        Setup::DeafGuest => vmi.edit(|vmi| {
+        Setup::IgnoresPowerButton => vmi.edit(|vmi| {
             if let Some(firmware) = vmi["spec"]["domain"]["firmware"].as_object_mut() {
                 firmware.remove("kernelBoot");
             }
