@@ -33,12 +33,10 @@ impl Request {
 
     /// The variables of a policy's expressions that the request alone sets.
     pub(crate) fn scope(&self) -> Scope {
-        let old = self.old.clone().unwrap_or_default();
-        let request = json!({"operation": self.operation()});
-        Scope::from([
-            ("object", self.object.clone()),
-            ("oldObject", old),
-            ("request", request),
-        ])
+        let mut scope = Scope::new();
+        scope.set("object", &self.object);
+        scope.set("oldObject", self.old.as_ref().unwrap_or(&Json::Null));
+        scope.set("request", &json!({"operation": self.operation()}));
+        scope
     }
 }

@@ -3,7 +3,7 @@
 //! The `cel` crate parses and evaluates. This module adds the functions of Kubernetes' and cel-go's libraries that the
 //! policies use, and object construction (`JSONPatch{...}`), which is replaced by a map after its fields are checked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use cel::common::ast::{
@@ -12,6 +12,7 @@ use cel::common::ast::{
 use cel::common::types::{CelBool, CelInt, CelString, LIST_TYPE, STRING_TYPE};
 use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Value, extensions};
+use regex::Regex;
 use serde_json::{Map, Value as Json};
 
 /// The types that an expression may construct, with the JSON names of their fields in Kubernetes. The API server itself
@@ -71,21 +72,29 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// The variables of an expression, by name.
-pub(crate) type Scope = BTreeMap<&'static str, Json>;
-
 /// Parsed expressions by their text: the tests evaluate each for many pods, and parsing takes longer than evaluation.
 static PARSE_CACHE: LazyLock<Mutex<HashMap<String, Arc<IdedExpr>>>> = LazyLock::new(Mutex::default);
 
-/// Evaluates an expression. The error is the evaluator's message.
-pub(crate) fn evaluate(source: &str, scope: &Scope) -> Result<Json, String> {
-    let expression = parse(source)?;
-    let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-    for (name, value) in scope {
-        context.add_variable_from_value(*name, cel::to_value(value).unwrap());
+/// The variables of expressions. They are converted once: that takes longer than the evaluation of most expressions.
+pub(crate) struct Scope(Context<'static, 'static>);
+
+impl Scope {
+    pub(crate) fn new() -> Self {
+        Self(Context::with_env(Arc::clone(&ENVIRONMENT)))
     }
-    let value = Value::resolve(&expression, &context).map_err(|error| error.to_string())?;
-    json(&value)
+
+    /// Adds a variable, or replaces its value.
+    pub(crate) fn set(&mut self, name: &str, value: &Json) {
+        self.0
+            .add_variable_from_value(name, cel::to_value(value).unwrap());
+    }
+
+    /// Evaluates an expression. The error is the evaluator's message.
+    pub(crate) fn evaluate(&self, source: &str) -> Result<Json, String> {
+        let expression = parse(source)?;
+        let value = Value::resolve(&expression, &self.0).map_err(|error| error.to_string())?;
+        json(&value)
+    }
 }
 
 fn parse(source: &str) -> Result<Arc<IdedExpr>, String> {
@@ -221,7 +230,19 @@ fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executio
     let (Some(text), Some(pattern)) = (text(0), text(1)) else {
         return Err(ExecutionError::function_error("matches", "not a text"));
     };
-    let pattern = regex::Regex::new(&pattern);
-    let pattern = pattern.map_err(|error| ExecutionError::function_error("matches", error))?;
+    let pattern = compiled(pattern)?;
     Ok(CowVal::owned(CelBool::from(pattern.is_match(&text))))
+}
+
+/// The pattern, compiled at its first use: each policy is evaluated for many pods.
+fn compiled(pattern: String) -> Result<Regex, ExecutionError> {
+    static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().unwrap();
+    if let Some(known) = compiled.get(&pattern) {
+        return Ok(known.clone());
+    }
+    let regex =
+        Regex::new(&pattern).map_err(|error| ExecutionError::function_error("matches", error))?;
+    compiled.insert(pattern, regex.clone());
+    Ok(regex)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::admission_request::Request;
-use crate::cel_expression::evaluate;
+use crate::cel_expression::Scope;
 use crate::pod_validation::{drop_image_volumes, validate_pod};
 use crate::policy_files::{NamedExpression, Policies, Policy};
 
@@ -80,8 +80,9 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
         return Ok(false);
     }
+    let scope = request.scope();
     for NamedExpression { name, expression } in &policy.match_conditions {
-        match evaluate(expression, &request.scope()) {
+        match scope.evaluate(expression) {
             Ok(Json::Bool(true)) => {}
             Ok(Json::Bool(false)) => return Ok(false),
             other => {
@@ -95,38 +96,56 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Evaluates an expression with the policy's variables. An error of a variable counts only if the expression uses it.
-fn evaluate_in(policy: &Policy, request: &Request, expression: &str) -> Result<Json, String> {
-    let mut scope = request.scope();
-    scope.insert("namespaceObject", request.namespace.clone());
-    scope.insert("variables", json!({}));
-    let mut variable_errors = Vec::new();
-    for NamedExpression { name, expression } in &policy.variables {
-        match evaluate(expression, &scope) {
-            Ok(value) => scope.get_mut("variables").unwrap()[name] = value,
-            Err(error) => variable_errors.push((name, error)),
+/// The variables of a request and a policy.
+struct PolicyScope<'a> {
+    scope: Scope,
+    variable_errors: Vec<(&'a str, String)>,
+}
+
+impl<'a> PolicyScope<'a> {
+    fn new(policy: &'a Policy, request: &Request) -> Self {
+        let mut scope = request.scope();
+        scope.set("namespaceObject", &request.namespace);
+        let (mut variables, mut variable_errors) = (json!({}), Vec::new());
+        scope.set("variables", &variables);
+        for NamedExpression { name, expression } in &policy.variables {
+            match scope.evaluate(expression) {
+                Ok(value) => {
+                    variables[name] = value;
+                    scope.set("variables", &variables);
+                }
+                Err(error) => variable_errors.push((name.as_str(), error)),
+            }
+        }
+        Self {
+            scope,
+            variable_errors,
         }
     }
-    evaluate(expression, &scope).map_err(|error| {
-        let cause = variable_errors.iter().find(|(name, _)| {
-            error
-                .to_lowercase()
-                .ends_with(&format!("no such key: {name}").to_lowercase())
-        });
-        match cause {
-            Some((name, cause)) => {
-                format!("composited variable {name:?} fails to evaluate: {cause}")
+
+    /// Evaluates an expression. An error of a variable counts only if the expression uses it.
+    fn evaluate(&self, expression: &str) -> Result<Json, String> {
+        self.scope.evaluate(expression).map_err(|error| {
+            let cause = self.variable_errors.iter().find(|(name, _)| {
+                error
+                    .to_lowercase()
+                    .ends_with(&format!("no such key: {name}").to_lowercase())
+            });
+            match cause {
+                Some((name, cause)) => {
+                    format!("composited variable {name:?} fails to evaluate: {cause}")
+                }
+                None => error,
             }
-            None => error,
-        }
-    })
+        })
+    }
 }
 
 fn mutate(policy: &Policy, request: &mut Request) -> Result<(), String> {
     assert_eq!(policy.reinvocation_policy, "Never", "{}", policy.name);
     for mutation in &policy.mutations {
         assert_eq!(mutation.patch_type, "JSONPatch", "{}", policy.name);
-        let patch = evaluate_in(policy, request, &mutation.json_patch.expression)?;
+        let patch = PolicyScope::new(policy, request).evaluate(&mutation.json_patch.expression)?;
         let patch: json_patch::Patch =
             serde_json::from_value(patch).map_err(|error| error.to_string())?;
         json_patch::patch(&mut request.object, &patch).map_err(|error| error.to_string())?;
@@ -135,15 +154,16 @@ fn mutate(policy: &Policy, request: &mut Request) -> Result<(), String> {
 }
 
 fn validate(policy: &Policy, request: &Request) -> Result<(), String> {
+    let scope = PolicyScope::new(policy, request);
     for validation in &policy.validations {
-        match evaluate_in(policy, request, &validation.expression) {
+        match scope.evaluate(&validation.expression) {
             Ok(Json::Bool(true)) => {}
             Ok(Json::Bool(false)) => {
                 return Err(
                     match (&validation.message, &validation.message_expression) {
                         (Some(message), None) => message.clone(),
                         (None, Some(expression)) => {
-                            let message = evaluate_in(policy, request, expression)?;
+                            let message = scope.evaluate(expression)?;
                             message.as_str().unwrap().to_owned()
                         }
                         _ => panic!("{}: one message per validation", policy.name),
