@@ -122,14 +122,15 @@ fn unknown_options_are_refused() {
     }
 }
 
-/// Scripts whose arguments are names that the caller chooses: of files, tests or tags.
-const SCRIPTS_WITH_FREE_ARGUMENTS: [&str; 6] = [
+/// Scripts whose arguments are names that the caller chooses: of files, tests, tags or packages.
+const SCRIPTS_WITH_FREE_ARGUMENTS: [&str; 7] = [
     "build-launcher-image",
     "check-release-tag",
     "dist",
     "test-apiserver",
     "test-faults",
     "test-sigstore",
+    "third-party-licences",
 ];
 
 #[test]
