@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use hook_host::policy::{HostVersions, UnknownVersion};
 use hook_host::{
     AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, MigrationParameters,
-    PolicySource, Run, collect,
+    PolicySource, Run, WRITE_GRACE, collect,
 };
 use serde_json::Value;
 
@@ -189,7 +189,10 @@ impl Deployment {
         if let Some(text) = &self.policy {
             fs::write(&policy, text)?;
         }
-        fs::copy(&self.module, hook.join("hook.wasm"))?;
+        let module = hook.join("hook.wasm");
+        fs::copy(&self.module, &module)?;
+        // A collection waits before it refuses a file that may still be written.
+        fs::File::open(module)?.set_modified(SystemTime::now() - 2 * WRITE_GRACE)?;
         let pod = directory.join("pod-info");
         fs::create_dir_all(&pod)?;
         Ok(CollectConfig {
