@@ -75,6 +75,16 @@ pub fn static_virt_hook() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Copies a program with `cp`. If this process wrote it, a child that another test forks at that moment would inherit the
+/// open file, and the program could not be executed (`ETXTBSY`).
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("cp").args([from, to]).status().context("cp")?;
+    if !status.success() {
+        bail!("cp {} {}: {status}", from.display(), to.display());
+    }
+    Ok(())
+}
+
 fn build() -> Result<()> {
     // The whole workspace, so that all tests build the programs with the same features.
     let mut arguments = vec!["build", "--workspace", "--bins"];

@@ -29,11 +29,7 @@ struct Image(tempfile::TempDir);
 impl Image {
     fn new() -> Result<Self> {
         let image = Self(tempfile::tempdir()?);
-        // `cp` writes the program: if this process wrote it, a child that another test forks at that moment would
-        // inherit the open file, and the program could not be executed (`ETXTBSY`).
-        let mut copy = Command::new("cp");
-        copy.args([binaries::static_virt_hook()?, image.path("virt-hook")]);
-        assert!(copy.status()?.success());
+        binaries::copy_program(&binaries::static_virt_hook()?, &image.path("virt-hook"))?;
         for directory in ["proc", "tmp", "hooks", "var/run/kubevirt-hooks"] {
             fs::create_dir_all(image.path(directory))?;
         }

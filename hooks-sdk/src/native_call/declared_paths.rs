@@ -43,7 +43,7 @@ pub(super) fn first_undeclared_change(
     let sides = [(&new, &old, after), (&old, &new, before)];
     let found = sides
         .into_iter()
-        .find_map(|(own, other, root)| uncovered(&patterns, own, other, root));
+        .find_map(|(own, other, root)| undeclared_change(&patterns, own, other, root));
     Ok(found)
 }
 
@@ -74,7 +74,7 @@ fn contents(root: &Element) -> Contents<'_> {
 
 /// What one document has and the other has not. Elements with equal content are not told apart, so that as many of them
 /// must be covered as there are more.
-fn uncovered(
+fn undeclared_change(
     patterns: &[PathPattern],
     own: &Contents<'_>,
     other: &Contents<'_>,
@@ -168,7 +168,7 @@ mod tests {
         edit(&mut after);
         let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
         let found = first_undeclared_change(&paths, &before, &after).unwrap();
-        found.map(|uncovered| uncovered.wish)
+        found.map(|change| change.wish)
     }
 
     #[test]

@@ -183,7 +183,9 @@ impl Deployment {
         let hook = directory.join("hooks/hook");
         fs::create_dir_all(&hook)?;
         if let Some(text) = &self.hook_yaml {
-            fs::write(hook.join("hook.yaml"), text)?;
+            let hook_yaml = hook.join("hook.yaml");
+            fs::write(&hook_yaml, text)?;
+            mark_complete(&hook_yaml)?;
         }
         let policy = directory.join("hook-policy.yaml");
         if let Some(text) = &self.policy {
@@ -191,8 +193,7 @@ impl Deployment {
         }
         let module = hook.join("hook.wasm");
         fs::copy(&self.module, &module)?;
-        // A collection waits before it refuses a file that may still be written.
-        fs::File::open(module)?.set_modified(SystemTime::now() - 2 * WRITE_GRACE)?;
+        mark_complete(&module)?;
         let pod = directory.join("pod-info");
         fs::create_dir_all(&pod)?;
         Ok(CollectConfig {
@@ -213,6 +214,11 @@ impl Deployment {
             ..CollectConfig::default()
         })
     }
+}
+
+/// Makes a file so old that it counts as complete: a collection waits before it refuses one that may still be written.
+fn mark_complete(file: &Path) -> io::Result<()> {
+    fs::File::open(file)?.set_modified(SystemTime::now() - 2 * WRITE_GRACE)
 }
 
 /// The invocation for a boot of this VMI.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use tests::binaries::binary;
+use tests::binaries::{binary, copy_program};
 use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
@@ -55,11 +55,7 @@ fn precompile() -> Result<Image> {
     for directory in [image.0.path(), &image.artifacts()] {
         fs::set_permissions(directory, Permissions::from_mode(0o755))?;
     }
-    // If this process wrote the program, a child that another test forks meanwhile would have it open for writing, and it
-    // could not be executed (`ETXTBSY`).
-    let mut copy = Command::new("cp");
-    copy.args([binary("virt-hook")?, image.virt_hook()]);
-    ensure!(copy.status()?.success(), "virt-hook is not copied");
+    copy_program(&binary("virt-hook")?, &image.virt_hook())?;
     let output = Command::new(binary("virt-hook")?)
         .arg("compile")
         .arg(module()?)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::binaries::static_virt_hook;
+use tests::binaries::{copy_program, static_virt_hook};
 
 /// How long a sidecar may take to serve: a debug build compiles a module on a busy machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -52,13 +52,11 @@ impl Image {
         self.root.path().join(path_in_image.trim_start_matches('/'))
     }
 
-    /// Copies a file into the image with `cp`. If this process wrote a program, a child that another test forks at that
-    /// time would also have it open for writing, and it could not be executed (`ETXTBSY`).
+    /// Copies a file into the image.
     pub(crate) fn add_file(&self, file: &Path, path_in_image: &str) {
         let to = self.path(path_in_image);
         fs::create_dir_all(to.parent().unwrap()).unwrap();
-        let copied = Command::new("cp").args([file, &to]).status().unwrap();
-        assert!(copied.success(), "{} is not copied", file.display());
+        copy_program(file, &to).unwrap();
     }
 
     /// A command in the image, in its own namespaces.

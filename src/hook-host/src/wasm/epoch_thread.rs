@@ -23,11 +23,11 @@ pub(super) struct EpochThread {
 
 struct SharedState {
     engine: Engine,
-    state: Mutex<CallCount>,
+    state: Mutex<ThreadState>,
 }
 
 #[derive(Default)]
-struct CallCount {
+struct ThreadState {
     calls: usize,
     has_thread: bool,
 }
@@ -62,7 +62,7 @@ impl EpochThread {
 }
 
 impl SharedState {
-    fn state(&self) -> MutexGuard<'_, CallCount> {
+    fn state(&self) -> MutexGuard<'_, ThreadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

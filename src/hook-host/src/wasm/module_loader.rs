@@ -205,14 +205,17 @@ async fn describe(
     source: &ModuleFile<'_>,
 ) -> Result<Description, LoadError> {
     let (path, size) = (source.path.to_owned(), source.size);
-    let text = guest_call::describe(host, hook).await;
-    let repeated = guest_call::describe(host, hook).await;
-    let text = match (text, repeated) {
-        (Ok(text), Ok(repeated)) if text == repeated => text,
-        (Ok(_), Ok(_)) => return Err(LoadError::UnstableDescription { path, size }),
-        (Err(source), _) | (_, Err(source)) => {
-            return Err(LoadError::Describe { path, size, source });
-        }
+    let describe = async || {
+        let text = guest_call::describe(host, hook).await;
+        text.map_err(|source| LoadError::Describe {
+            path: path.clone(),
+            size,
+            source,
+        })
     };
+    let text = describe().await?;
+    if describe().await? != text {
+        return Err(LoadError::UnstableDescription { path, size });
+    }
     Description::parse(&text).map_err(|source| LoadError::Description { path, size, source })
 }
