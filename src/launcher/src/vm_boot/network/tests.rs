@@ -5,7 +5,7 @@ mod pod;
 mod rerun_in_namespaces;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dhcproto::v4::{DhcpOption, Message, MessageType, OptionCode};
 use dhcproto::{Decodable, Decoder, Encodable, v6};
@@ -18,21 +18,29 @@ use rerun_in_namespaces::{Side, side};
 const GUEST: [u8; 6] = [2, 0, 0, 0xab, 0xcd, 0xef];
 /// Enough for a busy machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause before a request is sent again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Sends requests, and returns the first answer.
+/// Sends requests until there is an answer, as DHCP clients do: a bridge forwards nothing before it has noticed that the guest
+/// is plugged in.
 fn exchange(local: SocketAddr, remote: SocketAddr, requests: &[Vec<u8>]) -> Vec<u8> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).unwrap();
     socket.bind_device(Some(b"guest0")).unwrap();
     socket.set_broadcast(true).unwrap();
     socket.bind(&local.into()).unwrap();
     let socket = std::net::UdpSocket::from(socket);
-    socket.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
-    for request in requests {
-        socket.send_to(request, remote).unwrap();
-    }
+    socket.set_read_timeout(Some(RETRY_INTERVAL)).unwrap();
+    let end = Instant::now() + STEP_TIMEOUT;
     let mut answer = [0; 1500];
-    let length = socket.recv(&mut answer).unwrap();
-    answer[..length].to_vec()
+    loop {
+        for request in requests {
+            socket.send_to(request, remote).unwrap();
+        }
+        match socket.recv(&mut answer) {
+            Ok(length) => return answer[..length].to_vec(),
+            Err(error) => assert!(Instant::now() < end, "no answer: {error}"),
+        }
+    }
 }
 
 fn ask(requests: &[Message]) -> Message {
