@@ -147,12 +147,14 @@ async fn run(
     .await;
     drop(guard);
     let log = log.take();
+    let limiter = &store.data().limiter;
+    let refused = limiter.refused_growth();
     let result = match outcome {
         None => Err(CallError::Deadline(deadline)),
-        Some(Err(error)) => Err(trap_error(&error, &log, deadline, limits.output)),
-        Some(Ok(result)) => result.map_err(shorten_message),
+        Some(Err(error)) => Err(trap_error(&error, &log, deadline, limits.output, refused)),
+        Some(Ok(result)) => result.map_err(|error| shorten_message(error, refused)),
     };
-    (result, log, store.data().limiter.peak_memory())
+    (result, log, limiter.peak_memory())
 }
 
 /// Runs work until the end of the call, which is later if the call waits for facts about the pod; `None` if the work is

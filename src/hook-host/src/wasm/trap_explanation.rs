@@ -5,7 +5,6 @@ use std::time::Duration;
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::call_types::CallError;
-use super::store_limiter::{MemoryLimitExceeded, TableLimitExceeded};
 use crate::{LogLevel, LogLine};
 
 /// Maximum length of a hook's message in an error, in bytes.
@@ -13,19 +12,14 @@ const MAX_MESSAGE_BYTES: usize = 2048;
 /// The memory that one value of a guest may cost the host, as a multiple of the output limit.
 pub(super) const TRANSFER_FACTOR: usize = 2;
 
-/// The error for a trap.
+/// The error for a trap. `refused_growth` is the memory or table that the guest did not get.
 pub(super) fn trap_error(
     error: &wasmtime::Error,
     log: &[LogLine],
     deadline: Duration,
     output: usize,
+    refused_growth: Option<String>,
 ) -> CallError {
-    if let Some(limit) = error.downcast_ref::<MemoryLimitExceeded>() {
-        return CallError::Trap(limit.to_string());
-    }
-    if let Some(limit) = error.downcast_ref::<TableLimitExceeded>() {
-        return CallError::Trap(limit.to_string());
-    }
     let location = innermost_function(error);
     let text = match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return CallError::Deadline(deadline),
@@ -33,9 +27,14 @@ pub(super) fn trap_error(
         Some(Trap::MemoryOutOfBounds) => {
             format!("it left its memory, most often by recursing too deeply{location}")
         }
-        Some(Trap::UnreachableCodeReached) => match panic_message(log) {
-            Some(message) => return CallError::Panic(shorten(&message)),
-            None => format!("it reached what it held to be unreachable{location}"),
+        Some(Trap::UnreachableCodeReached) => match (panic_message(log), &refused_growth) {
+            (Some(message), None) => return CallError::Panic(shorten(&message)),
+            (Some(message), Some(refused)) => {
+                return CallError::Panic(format!("{} ({refused})", shorten(&message)));
+            }
+            // An allocator that gets no memory ends the program.
+            (None, Some(refused)) => return CallError::Trap(refused.clone()),
+            (None, None) => format!("it reached what it held to be unreachable{location}"),
         },
         Some(other) => format!("{other}{location}"),
         // The error is recognized by its text, because wasmtime does not export its type.
@@ -46,7 +45,15 @@ pub(super) fn trap_error(
         {
             format!("it handed over more than {TRANSFER_FACTOR} times {output} bytes at once")
         }
-        None => format!("{}{location}", error.root_cause()),
+        // Among them: an instance whose memory would be larger than the limit from the beginning.
+        None => match &refused_growth {
+            Some(refused) => return CallError::Trap(refused.clone()),
+            None => format!("{}{location}", error.root_cause()),
+        },
+    };
+    let text = match refused_growth {
+        Some(refused) => format!("{text}; before that, {refused}"),
+        None => text,
     };
     CallError::Trap(shorten(&text))
 }
@@ -77,11 +84,15 @@ fn panic_message(log: &[LogLine]) -> Option<String> {
     Some(message.copied().collect::<Vec<_>>().join(" "))
 }
 
-/// Shortens the message of a veto or failure.
-pub(super) fn shorten_message(error: CallError) -> CallError {
+/// Shortens the message of a veto or failure. A failure names the memory that the guest did not get, because languages
+/// with exceptions report only that there is no memory.
+pub(super) fn shorten_message(error: CallError, refused_growth: Option<String>) -> CallError {
     match error {
         CallError::Veto(text) => CallError::Veto(shorten(&text)),
-        CallError::Failed(text) => CallError::Failed(shorten(&text)),
+        CallError::Failed(text) => CallError::Failed(match refused_growth {
+            Some(refused) => format!("{} ({refused})", shorten(&text)),
+            None => shorten(&text),
+        }),
         other => other,
     }
 }

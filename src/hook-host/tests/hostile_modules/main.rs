@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod endless_and_greedy_guests;
+mod expensive_outputs;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod outputs;
@@ -60,7 +62,12 @@ async fn chain_with_short_deadline(module: &[u8]) -> Chain {
 }
 
 async fn misbehaving_hook_with_short_deadline() -> Chain {
-    chain_with_short_deadline(&std::fs::read(fixture::misbehaving_hook()).unwrap()).await
+    misbehaving_hook_with_call_deadline(SHORT_CALL_DEADLINE).await
+}
+
+async fn misbehaving_hook_with_call_deadline(deadline: Duration) -> Chain {
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
+    collect_module(&module, deadline).await.unwrap()
 }
 
 /// The error of a call at OnDefineDomain. Also checks that the chain still runs a harmless call.

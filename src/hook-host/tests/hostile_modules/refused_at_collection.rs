@@ -75,6 +75,87 @@ async fn describes_itself_differently_each_time() {
     );
 }
 
+/// The module of a handwritten guest with this description.
+fn describing(description: String) -> Vec<u8> {
+    let guest = HandwrittenGuest {
+        description: description.leak(),
+        ..HandwrittenGuest::default()
+    };
+    guest.module()
+}
+
+/// A description with these members beside its hook point.
+fn with_members(members: &str) -> String {
+    format!(r#"{{"hookPoints": [{{"name": "OnDefineDomain"}}], {members}}}"#)
+}
+
+/// A description with one wish for each path.
+fn wishing(paths: impl Iterator<Item = String>) -> String {
+    let paths: Vec<String> = paths.map(|path| format!("{path:?}")).collect();
+    with_members(&format!(
+        r#""name": "wishes", "wishes": {{"paths": [{}]}}"#,
+        paths.join(",")
+    ))
+}
+
+#[tokio::test]
+async fn describes_itself_with_what_is_no_description() {
+    let nested = format!("{}{}", "[".repeat(25_000), "]".repeat(25_000));
+    let long = "a".repeat(65_536);
+    let predicates = "[video/model/@type='vga']".repeat(60);
+    let chain = |levels| format!("/domain{}/@x", "/**/a".repeat(levels));
+    for (description, part) in [
+        (
+            with_members(&format!(r#""name": "nested", "x": {nested}"#)),
+            "recursion limit",
+        ),
+        (
+            with_members(&format!(r#""name": "long", "x": "{long}""#)),
+            "more than 65536",
+        ),
+        (
+            with_members(r#""name": "n", "priority": 1e400"#),
+            "number out of range",
+        ),
+        (with_members(r#""name": "\ud800""#), "hex escape"),
+        (
+            wishing((0..4600).map(|n| format!("/a{n}"))),
+            "4600 entries, more than 256",
+        ),
+        (
+            wishing([format!("/domain{predicates}/**")].into_iter()),
+            "more than 1024",
+        ),
+        (
+            wishing((0..255).map(|_| chain(40))),
+            "wishes.paths: path `/domain/**/a/**/a",
+        ),
+        (wishing((0..200).map(|_| chain(100))), "more than 65536"),
+    ] {
+        let text = refusal(&describing(description)).await;
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// The name is for people. Files have the name of the directory.
+#[tokio::test]
+async fn describes_itself_with_a_path_as_name() {
+    let module = describing(with_members(r#""name": "../../../etc/x""#));
+    let chain = collect_module(&module, LONG_CALL_DEADLINE).await.unwrap();
+    let defined = chain
+        .on_define_domain(&invocation(), "{}", XML.into())
+        .await;
+    assert_eq!(defined.unwrap().1[0].hook, "h");
+}
+
+#[tokio::test]
+async fn describes_itself_with_what_is_not_utf8() {
+    let guest = HandwrittenGuest::default();
+    let invalid = guest.module_with("", "", |text| text.replace("by-hand", "by\\ff\\fe"));
+    let text = refusal(&invalid).await;
+    assert!(text.contains("utf-8") || text.contains("UTF-8"), "{text}");
+}
+
 #[tokio::test]
 async fn wants_what_no_host_has() {
     let guest = HandwrittenGuest {
@@ -147,6 +228,7 @@ async fn needs_proposals_that_are_switched_off() {
             "wide arithmetic",
         ),
         ("(memory 1 1 shared)", "threads"),
+        ("(memory 1) (memory 1)", "has 2 memories"),
     ] {
         let component = format!("(component (core module {core}))");
         let text = refusal(&wat::parse_str(component).unwrap()).await;
