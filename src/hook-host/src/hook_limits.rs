@@ -38,6 +38,8 @@ pub struct Limits {
     /// Maximum number of threads of the compile child, and at most one per CPU: 4. More threads gain
     /// little, and each needs its own memory.
     pub compile_threads: usize,
+    /// Whether modules are compiled where the compile child cannot be confined: no.
+    pub compile_unconfined: bool,
 }
 
 impl Default for Limits {
@@ -57,6 +59,7 @@ impl Default for Limits {
             compile_cpu_time: Duration::from_secs(30),
             compile_memory: 1024 * MIB,
             compile_threads: 4,
+            compile_unconfined: false,
         }
     }
 }

@@ -25,9 +25,22 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// After longer compilations the user is warned if compiled modules are not kept.
 const LONG_COMPILATION: Duration = Duration::from_secs(5);
 
+/// The environment variable that permits to compile without confinement. Options cannot: most verbs compile.
+const UNCONFINED_VARIABLE: &str = "VIRT_HOOK_COMPILE_UNCONFINED";
+
+/// What is permitted when compiling without confinement is.
+pub(crate) const UNCONFINED_WARNING: &str = "modules are compiled even if the kernel or the container does not let their \
+    compiler be confined";
+
 /// A launcher's limits, with more time to compile.
 pub(crate) fn limits() -> Limits {
+    let compile_unconfined =
+        std::env::var_os(UNCONFINED_VARIABLE).is_some_and(|value| value == "true");
+    if compile_unconfined {
+        output::warn(&format!("{UNCONFINED_VARIABLE}: {UNCONFINED_WARNING}"));
+    }
     Limits {
+        compile_unconfined,
         compile_deadline: COMPILE_DEADLINE,
         compile_cpu_time: COMPILE_PROCESSOR_TIME,
         ..Limits::default()

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use super::COMPILE_ARG;
-use super::compile_child_confinement::{MissingFeatures, confine};
+use super::compile_child_confinement::{Confinement, confine};
+use super::core_module_memories;
 use super::engine_config::{EngineRole, TargetMachine, engine, engine_with_known_functions};
 use super::function_code_cache::{FunctionCodes, FunctionFiles};
 
@@ -26,6 +27,8 @@ pub(super) struct ChildLimits {
     pub(super) module: u64,
     /// The machines that the code is compiled for.
     pub(super) machine: TargetMachine,
+    /// Whether the child compiles if it cannot be confined.
+    pub(super) may_be_unconfined: bool,
 }
 
 /// The report that the child writes to its standard error as one line of JSON.
@@ -38,9 +41,11 @@ pub(super) enum ChildReport {
         peak_memory: Option<u64>,
         /// The number of functions whose code was known from an earlier compilation.
         reused_functions: usize,
-        /// The kernel features for confinement that are missing.
-        missing_features: MissingFeatures,
+        /// What is missing of the confinement, with the reasons.
+        missing_confinement: Vec<String>,
     },
+    /// Nothing was read or compiled, because the child cannot be confined, for this reason.
+    NotConfined(String),
     /// There is no artifact, for this reason.
     Refused(String),
     /// The module was compiled, but its artifact could not be written, for this reason.
@@ -76,7 +81,12 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, Str
     // These files are opened now, because `confine` forbids to open files.
     let status = File::open("/proc/self/status").ok();
     let functions = FunctionFiles::decode(arguments).and_then(|files| files.open().ok());
-    let missing_features = confine();
+    let confinement = confine();
+    if let Some(reason) = &confinement.missing_seccomp
+        && !limits.may_be_unconfined
+    {
+        return Ok(ChildReport::NotConfined(reason.clone()));
+    }
     let module =
         read_module(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
     let codes = functions.as_ref().map(|files| Arc::new(files.read()));
@@ -94,8 +104,22 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, Str
     Ok(ChildReport::Compiled {
         peak_memory: status.and_then(peak_memory),
         reused_functions: codes.map_or(0, |codes| codes.reused()),
-        missing_features,
+        missing_confinement: missing_confinement(confinement),
     })
+}
+
+/// What is missing, as `NAME (REASON)`.
+fn missing_confinement(confinement: Confinement) -> Vec<String> {
+    let landlock = confinement
+        .missing_landlock
+        .map(|reason| ("Landlock", reason));
+    let seccomp = confinement
+        .missing_seccomp
+        .map(|reason| ("seccomp", reason));
+    let missing = landlock.into_iter().chain(seccomp);
+    missing
+        .map(|(name, reason)| format!("{name} ({reason})"))
+        .collect()
 }
 
 /// Compiles a module to machine code. The error is the compiler's message.
@@ -113,6 +137,7 @@ fn compile_with_known_functions(
 }
 
 fn precompile(engine: wasmtime::Result<Engine>, module: &[u8]) -> Result<Vec<u8>, String> {
+    core_module_memories::check(module)?;
     let compiled = engine.and_then(|engine| engine.precompile_component(module));
     compiled.map_err(|error| format!("{error:#}"))
 }
@@ -166,9 +191,17 @@ fn apply_limits(limits: ChildLimits) -> rustix::io::Result<()> {
 }
 
 impl ChildLimits {
-    pub(super) fn encode(self) -> [String; 4] {
+    pub(super) fn encode(self) -> [String; 5] {
         let is_portable = u64::from(self.machine == TargetMachine::Any);
-        [self.memory, self.cpu_seconds, self.module, is_portable].map(|number| number.to_string())
+        let may_be_unconfined = u64::from(self.may_be_unconfined);
+        [
+            self.memory,
+            self.cpu_seconds,
+            self.module,
+            is_portable,
+            may_be_unconfined,
+        ]
+        .map(|number| number.to_string())
     }
 
     fn decode(arguments: &mut impl Iterator<Item = OsString>) -> Option<Self> {
@@ -181,6 +214,7 @@ impl ChildLimits {
                 0 => TargetMachine::This,
                 _ => TargetMachine::Any,
             },
+            may_be_unconfined: next()? == 1,
         })
     }
 }

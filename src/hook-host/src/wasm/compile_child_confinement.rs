@@ -1,7 +1,8 @@
 //! The confinement of a compile child before it reads a module: no files, no network, no other processes.
 //!
-//! seccomp permits only the system calls of a computation with threads. Landlock also refuses files, TCP and
-//! signals. On a kernel without one of them, the other and the resource limits still apply.
+//! seccomp permits only the system calls of a computation with threads, and is required: without it nothing is compiled,
+//! unless the operator permits it. Landlock refuses files, TCP and signals a second time. Kernels that KubeVirt
+//! supports are without it, so its absence is only reported.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -18,8 +19,13 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// Names of the kernel features for confinement that cannot be used, each with the reason.
-pub(super) type MissingFeatures = Vec<String>;
+/// What confines a thread, after the attempt to confine it.
+pub(super) struct Confinement {
+    /// Why system calls are not restricted; `None` if they are.
+    pub(super) missing_seccomp: Option<String>,
+    /// Why files are not refused a second time; `None` if they are.
+    pub(super) missing_landlock: Option<String>,
+}
 
 /// A kernel feature that confines compile children, and whether it can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,17 +63,14 @@ pub fn kernel_features() -> [KernelFeature; 2] {
 }
 
 /// Confines the calling thread and the threads that it will start: they can open no files, make no connections, and
-/// start and signal no other process. Returns the features that the kernel does not have.
+/// start and signal no other process, and make no memory executable.
 ///
 /// The process must have only one thread, and `no_new_privs`.
-pub(super) fn confine() -> MissingFeatures {
-    let landlock = restrict_files()
-        .err()
-        .map(|reason| format!("Landlock ({reason})"));
-    let seccomp = restrict_system_calls()
-        .err()
-        .map(|reason| format!("seccomp ({reason})"));
-    landlock.into_iter().chain(seccomp).collect()
+pub(super) fn confine() -> Confinement {
+    Confinement {
+        missing_landlock: restrict_files().err(),
+        missing_seccomp: restrict_system_calls().err(),
+    }
 }
 
 fn restrict_files() -> Result<(), String> {
@@ -105,26 +108,41 @@ fn clone3_filter() -> Result<BpfProgram, seccompiler::BackendError> {
 /// A filter that permits the system calls of a computation: on memory, threads and open files. Others fail with
 /// `EPERM`.
 fn computation_filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    let own_process = u64::from(std::process::id());
-    let thread = libc::CLONE_THREAD.unsigned_abs().into();
-    let only_if = |argument, comparison, value| {
-        let condition =
-            SeccompCondition::new(argument, SeccompCmpArgLen::Qword, comparison, value)?;
-        SeccompRule::new(vec![condition]).map(|rule| vec![rule])
-    };
     let mut calls: BTreeMap<i64, Vec<SeccompRule>> = COMPUTATION_CALLS
         .iter()
         .map(|call| (*call, Vec::new()))
         .collect();
-    calls.insert(
-        libc::SYS_clone,
-        only_if(0, SeccompCmpOp::MaskedEq(thread), thread)?,
-    );
-    // `abort` needs `tgkill` when memory is exhausted.
-    calls.insert(libc::SYS_tgkill, only_if(0, SeccompCmpOp::Eq, own_process)?);
-    calls.insert(libc::SYS_prlimit64, only_if(0, SeccompCmpOp::Eq, 0)?);
+    let own_process = u64::from(std::process::id());
+    let thread = bits(libc::CLONE_THREAD);
+    let executable = bits(libc::PROT_EXEC);
+    let restricted = [
+        (libc::SYS_clone, 0, SeccompCmpOp::MaskedEq(thread), thread),
+        // The code that the child writes is executed by another process.
+        (libc::SYS_mmap, 2, SeccompCmpOp::MaskedEq(executable), 0),
+        (libc::SYS_mprotect, 2, SeccompCmpOp::MaskedEq(executable), 0),
+        (
+            libc::SYS_prctl,
+            0,
+            SeccompCmpOp::Eq,
+            bits(libc::PR_SET_NAME),
+        ),
+        // `abort` needs `tgkill` when memory is exhausted.
+        (libc::SYS_tgkill, 0, SeccompCmpOp::Eq, own_process),
+        (libc::SYS_prlimit64, 0, SeccompCmpOp::Eq, 0),
+    ];
+    for (call, argument, comparison, value) in restricted {
+        // These arguments have 32 bits; the kernel ignores the upper half of the register.
+        let condition =
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)?;
+        calls.insert(call, vec![SeccompRule::new(vec![condition])?]);
+    }
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     SeccompFilter::new(calls, denied, SeccompAction::Allow, arch()?)?.try_into()
+}
+
+/// The bits of a C constant as an argument of a system call.
+fn bits(constant: i32) -> u64 {
+    constant.unsigned_abs().into()
 }
 
 fn arch() -> Result<TargetArch, seccompiler::BackendError> {
@@ -144,8 +162,6 @@ const COMPUTATION_CALLS: &[i64] = &[
     libc::SYS_statx,
     // Memory.
     libc::SYS_brk,
-    libc::SYS_mmap,
-    libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_madvise,
@@ -157,7 +173,6 @@ const COMPUTATION_CALLS: &[i64] = &[
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_membarrier,
-    libc::SYS_prctl,
     libc::SYS_rseq,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_yield,

@@ -21,6 +21,13 @@ pub enum CompileError {
         "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
     )]
     LimitExceeded(String),
+    /// The compile child cannot be confined, and the limits do not permit to compile without.
+    #[error(
+        "it is not compiled, because the kernel or the container does not let its compiler be confined: seccomp ({0}); let the \
+         container use seccomp, compile it ahead with `virt-hook compile`, or permit it: --hook-compile-unconfined of the launcher, \
+         --compile-unconfined of `virt-hook serve`, VIRT_HOOK_COMPILE_UNCONFINED=true of the other verbs"
+    )]
+    NotConfined(String),
     /// The disk is full, or the directory of compiled modules cannot be written.
     #[error("its code could not be written: {0}")]
     NotWritten(String),

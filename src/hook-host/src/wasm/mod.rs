@@ -16,6 +16,7 @@ mod compile_error;
 mod compile_job;
 mod compile_module;
 mod component_interfaces;
+mod core_module_memories;
 mod deterministic_wasi;
 mod engine_config;
 mod engine_host;

@@ -52,6 +52,7 @@ pub(super) fn start_child(
         cpu_seconds: limits.compile_cpu_time.as_secs().max(1) * threads as u64,
         module: limits.module as u64,
         machine: job.machine,
+        may_be_unconfined: limits.compile_unconfined,
     };
     let mut module = job.module.try_clone()?;
     module.rewind()?;
@@ -89,29 +90,30 @@ pub(super) async fn wait_for_child(
         Ok(ChildReport::Compiled {
             peak_memory,
             reused_functions,
-            missing_features,
+            missing_confinement,
         }) if status.success() => {
-            log_missing_features(&missing_features);
+            log_missing_confinement(&missing_confinement);
             Ok(CompileOutcome {
                 peak_memory,
                 reused_functions,
             })
         }
+        Ok(ChildReport::NotConfined(reason)) => Err(CompileError::NotConfined(reason)),
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
         Ok(ChildReport::NotWritten(text)) => Err(CompileError::NotWritten(text)),
         _ => Err(death_error(program, status, &stderr, limits)),
     }
 }
 
-/// Logs the missing kernel features for confinement once per process.
-fn log_missing_features(missing: &[String]) {
+/// Logs once per process what is missing of the confinement.
+fn log_missing_confinement(missing: &[String]) {
     static LOGGED: Once = Once::new();
     if !missing.is_empty() {
         let missing = missing.join(", ");
         LOGGED.call_once(|| {
             tracing::warn!(
                 missing,
-                "the kernel lacks what confines the compilation of modules; its limits remain"
+                "the kernel lacks a part of what confines the compilation of modules"
             );
         });
     }

@@ -1,5 +1,6 @@
 //! What the child can do, and what it is given to compile.
 
+use std::path::Path;
 use std::time::Duration;
 
 use hook_host::wasm::{DigestPin, LoadOptions, Loader, Module};
@@ -51,6 +52,78 @@ pub(crate) async fn the_child_is_confined_while_it_compiles() {
     );
 }
 
+/// The compile child is started by a process whose system calls are filtered, as in a container that may not use seccomp.
+pub(crate) async fn nothing_is_compiled_without_confinement() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("compile-without-seccomp");
+    let this = std::env::current_exe().unwrap();
+    let script = format!(
+        "#!/bin/sh\nexec {} {WITHOUT_SECCOMP} \"$@\"\n",
+        this.display()
+    );
+    install(&program, &script);
+    let load = async |compile_unconfined| {
+        let options = LoadOptions {
+            limits: Limits {
+                compile_unconfined,
+                ..Limits::default()
+            },
+            compiler: Compiler::Child {
+                program: program.clone(),
+            },
+            artifacts_dir: None,
+            ..options(&dir)
+        };
+        Module::load(fixture::misbehaving_hook(), options).await
+    };
+    let error = load(false).await.err().unwrap();
+    assert!(!error.is_fault_of_module());
+    let text = error.to_string();
+    assert!(
+        text.contains("seccomp (") && text.contains("--hook-compile-unconfined"),
+        "{text}"
+    );
+    crate::assert_answers(&load(true).await.unwrap()).await;
+}
+
+/// The first argument with which this program starts itself again, after its system calls were filtered.
+const WITHOUT_SECCOMP: &str = "without-seccomp";
+
+/// Runs this program again without seccomp(2), if it was started for that.
+pub(crate) fn run_again_without_seccomp() {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments
+        .next()
+        .is_none_or(|first| first != WITHOUT_SECCOMP)
+    {
+        return;
+    }
+    rustix::thread::set_no_new_privs(true).unwrap();
+    let calls = [(libc::SYS_seccomp, Vec::new())].into();
+    let refused = seccompiler::SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let allowed = seccompiler::SeccompAction::Allow;
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = seccompiler::SeccompFilter::new(calls, allowed, refused, arch).unwrap();
+    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+    let this = std::env::current_exe().unwrap();
+    panic!(
+        "{}",
+        std::process::Command::new(this).args(arguments).exec()
+    );
+}
+
+/// Writes a program. If this process had the file open for writing, a forked child could keep it open too, and it could
+/// not be executed.
+fn install(program: &Path, script: &str) {
+    let text = program.with_extension("text");
+    std::fs::write(&text, script).unwrap();
+    let mut install = std::process::Command::new("install");
+    install.args(["-m", "755"]).arg(text).arg(program);
+    assert!(install.status().unwrap().success());
+}
+
 /// The program of the compile child overwrites the module before it compiles.
 pub(crate) async fn the_hashed_bytes_are_compiled_even_if_the_file_is_swapped() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,13 +137,7 @@ pub(crate) async fn the_hashed_bytes_are_compiled_even_if_the_file_is_swapped() 
         "#!/bin/sh\n/bin/cat {from} > {to}\nexec {} \"$@\"\n",
         this.display()
     );
-    let text = program.with_extension("text");
-    std::fs::write(&text, script).unwrap();
-    // `install` writes the program: if this process had it open for writing, a forked child could keep it open too, and
-    // it could not be executed.
-    let mut install = std::process::Command::new("install");
-    install.args(["-m", "755"]).args([&text, &program]);
-    assert!(install.status().unwrap().success());
+    install(&program, &script);
     let load = async |pin: Option<DigestPin>| {
         std::fs::copy(fixture::misbehaving_hook(), &module).unwrap();
         let loader = Loader::new(LoadOptions {

@@ -135,3 +135,118 @@ pub(crate) async fn a_module_that_compiles_for_minutes_exceeds_the_limits() {
     }
     assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
 }
+
+/// The core modules that are large in one respect, by name. Some are valid in WebAssembly only up to a size.
+fn large_core_modules() -> Vec<(&'static str, String)> {
+    let times = |count: usize, text: &str| text.repeat(count);
+    let params = |count| format!("(param{})", times(count, " i32"));
+    vec![
+        (
+            "a data segment",
+            format!(
+                "(memory 500) (data (i32.const 0) \"{}\")",
+                times(20_000_000, "a")
+            ),
+        ),
+        ("globals", times(200_000, "(global i32 (i32.const 0))")),
+        (
+            "types",
+            (0..100_000)
+                .map(|n| format!("(type (func {}))", params(n % 50)))
+                .collect(),
+        ),
+        (
+            "declared elements",
+            format!("(func $f) {}", times(90_000, "(elem declare func $f)")),
+        ),
+        (
+            "active elements",
+            format!(
+                "(table 100000 funcref) (func $f) (elem (i32.const 0) func{})",
+                times(100_000, " $f")
+            ),
+        ),
+        (
+            "passive data",
+            format!("(memory 1) {}", times(90_000, "(data \"\")")),
+        ),
+        ("parameters", format!("(func {})", params(1_000))),
+        (
+            "nested blocks",
+            format!(
+                "(func {} {})",
+                times(20_000, "block "),
+                times(20_000, "end ")
+            ),
+        ),
+        (
+            "nested conditions",
+            format!(
+                "(func {} {})",
+                times(10_000, "i32.const 1 if "),
+                times(10_000, "end ")
+            ),
+        ),
+        (
+            "targets of a table",
+            format!(
+                "(func block i32.const 0 br_table{} end)",
+                times(1_000_000, " 0")
+            ),
+        ),
+        (
+            "a chain of multiplications",
+            format!(
+                "(func (param i32) (result i32) local.get 0 {})",
+                times(400_000, "local.get 0 i32.mul ")
+            ),
+        ),
+        (
+            "locals",
+            times(40, &format!("(func (local{}))", times(49_000, " i64"))),
+        ),
+        (
+            "branches over many locals",
+            format!(
+                "(func (param i32) (local{}) loop $l {} end)",
+                times(200, " i32"),
+                (0..20_000)
+                    .map(|n| format!(
+                        "local.get 0 if local.get {} local.set {} end ",
+                        n % 200,
+                        (n + 7) % 200
+                    ))
+                    .collect::<String>()
+            ),
+        ),
+    ]
+}
+
+/// A compilation ends, is refused, or exceeds a limit; then the next one works.
+pub(crate) async fn modules_that_are_large_in_one_respect_stay_within_the_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, core) in large_core_modules() {
+        let module = wat::parse_str(format!("(component (core module {core}))")).unwrap();
+        let options = LoadOptions {
+            limits: Limits {
+                compile_cpu_time: Duration::from_secs(2),
+                compile_memory: 256 << 20,
+                ..Limits::default()
+            },
+            artifacts_dir: None,
+            ..options(&dir)
+        };
+        // It is no hook, so that a complete compilation ends in an error, too.
+        let error = Module::from_bytes(&module, "large", options).await.err();
+        let error = error.unwrap();
+        assert!(error.is_fault_of_module(), "{name}: {error}");
+        let text = error.to_string();
+        let is_known = error.exceeds_compile_limits()
+            || ["failed to compile", "is not a virt-hook:hooks"]
+                .iter()
+                .any(|part| text.contains(part));
+        assert!(is_known, "{name}: {text}");
+    }
+    let hook = Module::load(fixture::misbehaving_hook(), options(&dir)).await;
+    crate::assert_answers(&hook.unwrap()).await;
+}

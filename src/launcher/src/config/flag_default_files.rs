@@ -34,6 +34,9 @@ impl Flags {
             .hook_sidecar_deadline
             .or_else(|| read("hook-sidecar-deadline"));
         self.hook_memory = self.hook_memory.or_else(|| read("hook-memory"));
+        self.hook_compile_unconfined = self
+            .hook_compile_unconfined
+            .or_else(|| read("hook-compile-unconfined"));
         self.hook_record = self
             .hook_record
             .or_else(|| read("hook-record").map(PathBuf::from));

@@ -12,7 +12,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 use quantity::go_duration;
 
 /// Parses a boolean flag as Go does.
-fn go_bool(text: &str) -> Result<bool, String> {
+pub(super) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -164,6 +164,10 @@ pub struct Flags {
     /// Memory limit of one WASM hook [default: 67108864].
     #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN_FLAGS_HEADING)]
     pub hook_memory: Option<String>,
+    /// Compile modules also where the kernel or the container does not let their compiler be confined (true or false)
+    /// [default: false].
+    #[arg(long, value_name = "BOOL", env = "VIRT_LAUNCHER_HOOK_COMPILE_UNCONFINED", help_heading = OWN_FLAGS_HEADING)]
+    pub hook_compile_unconfined: Option<String>,
     /// The operator's policy for hooks, YAML [default: /etc/virt-launcher/hook-policy.yaml, if
     /// it exists].
     #[arg(long, value_name = "FILE", env = "VIRT_LAUNCHER_HOOK_POLICY", help_heading = OWN_FLAGS_HEADING)]

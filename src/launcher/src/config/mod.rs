@@ -18,6 +18,10 @@ use crate::paths::Paths;
 /// The URI scheme of libvirt's in-process test driver, whose domains end with the launcher.
 const TEST_DRIVER_SCHEME: &str = "test:";
 
+/// The warning of each start that permits to compile without confinement.
+const UNCONFINED_WARNING: &str = "--hook-compile-unconfined: modules are compiled even if the kernel or the container \
+    does not let their compiler be confined";
+
 /// A setting is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -41,6 +45,14 @@ pub enum ConfigError {
         flag: &'static str,
         /// The value of the flag.
         value: String,
+    },
+    /// A setting is neither true nor false.
+    #[error("--{flag} (or its environment variable or file): {reason}")]
+    Boolean {
+        /// The flag.
+        flag: &'static str,
+        /// The value, and what is wrong with it.
+        reason: String,
     },
 }
 
@@ -95,6 +107,10 @@ impl Config {
         let flags = Flags::read(arguments)?.with_defaults_from(defaults);
         let mut warnings = Vec::new();
         let verbosity = verbosity(&flags, &environment, &mut warnings);
+        let hook_limits = hook_limits(&flags)?;
+        if hook_limits.compile_unconfined {
+            warnings.push(UNCONFINED_WARNING.to_owned());
+        }
         Ok(Config {
             paths: paths(&flags),
             hooks_dir: flags
@@ -105,7 +121,7 @@ impl Config {
                 Some(directory) => StandingHooks::In(directory.clone()),
                 None => StandingHooks::IfPresent(defaults.join("hooks")),
             },
-            hook_limits: hook_limits(&flags)?,
+            hook_limits,
             hook_policy: match &flags.hook_policy {
                 Some(file) => PolicySource::File(file.clone()),
                 None => PolicySource::IfPresent(defaults.join("hook-policy.yaml")),
@@ -200,6 +216,13 @@ fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
             flag: "hook-memory",
             value: value.clone(),
         })?;
+    }
+    if let Some(value) = &flags.hook_compile_unconfined {
+        limits.compile_unconfined =
+            flags::go_bool(value).map_err(|reason| ConfigError::Boolean {
+                flag: "hook-compile-unconfined",
+                reason,
+            })?;
     }
     Ok(limits)
 }

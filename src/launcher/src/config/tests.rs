@@ -105,6 +105,10 @@ fn error_names_the_invalid_flag() {
         (&["--run-as-nonroot=perhaps"], "perhaps"),
         (&["--hook-call-deadline", "2"], "hook-call-deadline"),
         (&["--hook-memory", "64Mi"], "64Mi"),
+        (
+            &["--hook-compile-unconfined", "yes"],
+            "--hook-compile-unconfined",
+        ),
         (&["stray"], "stray"),
     ];
     for (arguments, expected) in cases {
@@ -135,6 +139,15 @@ fn help_explains_every_flag() {
             "{expected} is missing from\n{help}"
         );
     }
+}
+
+#[test]
+fn each_start_that_permits_unconfined_compiling_warns() {
+    let confined = config(&[]).unwrap();
+    assert!(!confined.hook_limits.compile_unconfined && confined.warnings.is_empty());
+    let unconfined = config(&["--hook-compile-unconfined=true"]).unwrap();
+    assert!(unconfined.hook_limits.compile_unconfined);
+    assert!(unconfined.warnings[0].starts_with("--hook-compile-unconfined: "));
 }
 
 #[test]

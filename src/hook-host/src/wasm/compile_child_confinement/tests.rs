@@ -63,7 +63,34 @@ fn restricted_thread_can_only_compute() {
 }
 
 #[test]
-fn confine_returns_the_missing_kernel_features() {
+fn restricted_thread_cannot_make_memory_executable() {
+    let module = wat::parse_str("(module (func (export \"f\")))").unwrap();
+    let load = move || wasmtime::Module::new(&wasmtime::Engine::default(), &module);
+    load().unwrap();
+    in_a_thread(move || {
+        restrict_system_calls().unwrap();
+        let error = format!("{:#}", load().err().unwrap());
+        assert!(error.contains("Operation not permitted"), "{error}");
+    });
+}
+
+#[test]
+fn restricted_thread_changes_nothing_of_its_process_but_names() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    in_a_thread(|| {
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
+        restrict_system_calls().unwrap();
+        let changed = set_dumpable_behavior(DumpableBehavior::Dumpable);
+        assert_denied(changed.map_err(Into::into));
+        assert_denied(rustix::thread::set_no_new_privs(true).map_err(Into::into));
+        rustix::thread::set_name(c"computation").unwrap();
+        let named = thread::Builder::new().name("named".into());
+        named.spawn(|| ()).unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn confine_returns_what_is_missing() {
     in_a_thread(|| {
         let calls = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
         let calls = calls.map(|call| (call, Vec::new())).into();
@@ -71,9 +98,9 @@ fn confine_returns_the_missing_kernel_features() {
         let filter = SeccompFilter::new(calls, SeccompAction::Allow, absent, arch().unwrap());
         let program: BpfProgram = filter.unwrap().try_into().unwrap();
         apply_filter(&program).unwrap();
-        let missing = confine();
-        assert_eq!(missing.len(), 2, "{missing:?}");
-        assert!(missing[0].starts_with("Landlock (") && missing[1].starts_with("seccomp ("));
+        let confinement = confine();
+        assert!(confinement.missing_landlock.is_some());
+        assert!(confinement.missing_seccomp.is_some());
         // The thread is not confined, and continues.
         File::open("/etc/passwd").unwrap();
     });

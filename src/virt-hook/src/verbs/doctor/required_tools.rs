@@ -36,7 +36,8 @@ pub(super) fn probe_all(prober: &ProgramProbe) -> Vec<Tool> {
     tools
 }
 
-/// A kernel feature that confines the process that compiles modules. Without it modules are compiled too.
+/// A kernel feature that confines the process that compiles modules. Without seccomp no module is compiled; Landlock
+/// only repeats what seccomp refuses.
 fn isolation(feature: KernelFeature) -> Tool {
     Tool {
         name: feature.name,

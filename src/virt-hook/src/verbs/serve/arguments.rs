@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// The VM's namespace; required if rules of the policy name namespaces. VMIs of other namespaces are refused
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) namespace: String,
+    /// Compile modules also where the kernel or the container does not let their compiler be confined
+    #[arg(long, env = "VIRT_HOOK_COMPILE_UNCONFINED")]
+    pub(crate) compile_unconfined: bool,
     /// Write a record of every run into this directory, for `replay`; without cloud-init data
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_RECORD")]
     pub(crate) hook_record: Option<PathBuf>,

@@ -15,12 +15,13 @@ use anyhow::{Context, Result, anyhow};
 use hook_host::policy::UnknownVersion;
 use hook_host::serve::{FrontEnd, ServeConfig, ServeError, SocketStaging};
 use hook_host::wasm::precompiled_dirs;
-use hook_host::{Chain, PodConfig};
+use hook_host::{Chain, Limits, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::hook_limits_from_cgroup::CgroupLimits;
 use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
+use crate::interactive_compile::UNCONFINED_WARNING;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
 use crate::tokio_runtime::runtime;
@@ -68,7 +69,13 @@ async fn collect_and_serve(
     tokio::pin!(stop);
     let started = Instant::now();
     let cgroup = CgroupLimits::read();
-    let limits = cgroup.limits();
+    let limits = Limits {
+        compile_unconfined: arguments.compile_unconfined,
+        ..cgroup.limits()
+    };
+    if limits.compile_unconfined {
+        tracing::warn!("--compile-unconfined: {UNCONFINED_WARNING}");
+    }
     let private = staging.private().to_owned();
     let policy = policy_option::source(arguments.policy.as_deref(), &private);
     let policy = policy.map_err(Failure::Internal)?;

@@ -92,6 +92,7 @@ mod tests {
             socket: socket.map(str::to_owned),
             policy: None,
             namespace: String::new(),
+            compile_unconfined: false,
             hook_record: None,
             pod_info_dir: "/etc/virt-hook/pod-info".into(),
             hook_artifacts: None,

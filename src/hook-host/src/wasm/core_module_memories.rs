@@ -1,0 +1,76 @@
+//! Refuses core modules with several memories.
+//!
+//! No toolchain for hooks emits them. The engine cannot refuse them, because wasmtime joins the components of a composed
+//! component with modules of its own, which have the memories of both sides.
+
+use wasmparser_of_wasmtime::{Parser, Payload, TypeRef};
+
+/// Checks that no core module of a component imports and defines more than one memory. What cannot be parsed is left to
+/// the compiler, which says why.
+pub(super) fn check(component: &[u8]) -> Result<(), String> {
+    // The memories of the modules around the current position, the innermost last.
+    let mut memories = vec![0_usize];
+    for payload in Parser::new(0).parse_all(component) {
+        let Ok(payload) = payload else {
+            return Ok(());
+        };
+        let found = match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                memories.push(0);
+                0
+            }
+            Payload::End(_) => {
+                memories.pop();
+                0
+            }
+            Payload::MemorySection(section) => section.count() as usize,
+            Payload::ImportSection(section) => section
+                .into_imports()
+                .filter(|import| import.as_ref().is_ok_and(|import| is_memory(&import.ty)))
+                .count(),
+            _ => 0,
+        };
+        if let Some(memories) = memories.last_mut() {
+            *memories += found;
+            if *memories > 1 {
+                return Err(format!(
+                    "a core module in it has {memories} memories, and may have one: build it without multi-memory"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_memory(import: &TypeRef) -> bool {
+    matches!(import, TypeRef::Memory(_))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn check_text(text: &str) -> Result<(), String> {
+        check(&wat::parse_str(text).unwrap())
+    }
+
+    #[test]
+    fn a_core_module_has_one_memory() {
+        let one_each = r#"(component
+            (core module $a (memory (export "m") 1))
+            (core module $b (import "a" "m" (memory 1)) (func))
+            (component (core module (memory 1)))
+            (core module (memory 1)))"#;
+        assert_eq!(check_text(one_each), Ok(()));
+        for several in [
+            "(component (core module (memory 1) (memory 1)))",
+            r#"(component (core module (import "a" "m" (memory 1)) (memory 1)))"#,
+            r#"(component (component (core module (import "a" "m" (memory 1)) (import "a" "n" (memory 1)))))"#,
+        ] {
+            let refused = check_text(several).unwrap_err();
+            assert!(refused.contains("has 2 memories"), "{refused}");
+        }
+        assert_eq!(check(b"\0asm"), Ok(()));
+    }
+}
