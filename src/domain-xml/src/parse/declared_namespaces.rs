@@ -35,7 +35,8 @@ impl<'a> Namespaces<'a> {
     /// Adds the declaration that an attribute makes, if it makes one.
     ///
     /// What XML forbids in a declaration is refused. libvirt's parser ignores such a declaration, so that an outer one,
-    /// which seems to be hidden, still holds there.
+    /// which seems to be hidden, still holds there. An ampersand is refused too: libvirt's parser keeps it escaped, so
+    /// that it reads `a&#38;b` for `a&amp;b`.
     pub(super) fn declare(
         &mut self,
         attribute: &'a str,
@@ -47,6 +48,12 @@ impl<'a> Namespaces<'a> {
         };
         if !is_declaration(attribute, prefix, uri) {
             return Err(ParseErrorKind::BadNamespace {
+                attribute: attribute.to_owned(),
+                uri: uri.to_owned(),
+            });
+        }
+        if uri.contains('&') {
+            return Err(ParseErrorKind::AmpersandInNamespace {
                 attribute: attribute.to_owned(),
                 uri: uri.to_owned(),
             });
@@ -124,6 +131,11 @@ mod tests {
                 reasons.iter().any(|reason| error.contains(reason)),
                 "{ignored}: {error}"
             );
+        }
+        for ampersand in ["xmlns='a&amp;b'", "xmlns:q='a&#38;b'", "xmlns='&#x26;amp;'"] {
+            let error = Document::parse(&format!("<a {ampersand}/>")).map(drop);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("ampersand"), "{ampersand}: {error}");
         }
         for allowed in ["xmlns=''", "xmlns='urn:x'", "xmlns:q='urn:x'", "xmlnsq=''"] {
             let xml = format!("<a xmlns:q='{QEMU}' xmlns='{QEMU}'><q:b {allowed}/></a>");

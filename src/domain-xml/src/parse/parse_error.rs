@@ -65,6 +65,16 @@ pub enum ParseErrorKind {
         /// Its value.
         uri: String,
     },
+    /// A namespace with an ampersand.
+    #[error(
+        "{attribute}=\"{uri}\": an ampersand in a namespace is not accepted, since libvirt's parser reads another namespace"
+    )]
+    AmpersandInNamespace {
+        /// The attribute.
+        attribute: String,
+        /// Its value, without escapes.
+        uri: String,
+    },
     /// An undefined reference.
     #[error("`&{0}` is not a reference that XML defines; a plain ampersand is written &amp;")]
     BadReference(String),
