@@ -145,19 +145,20 @@ fn attributes(tag: &BytesStart<'_>) -> Option<Vec<(String, String)>> {
     (found.len() <= 256).then_some(found)
 }
 
-/// Namespaces in XML 1.0, "Reserved Prefixes and Namespace Names" and "Prefix Declared".
+/// Namespaces in XML 1.0, "Reserved Prefixes and Namespace Names" and "Prefix Declared"; and the limits of domain XML.
 fn is_forbidden_declaration(name: &str, uri: &str) -> bool {
     let reserved = [
         "http://www.w3.org/XML/1998/namespace",
         "http://www.w3.org/2000/xmlns/",
     ];
     match name.strip_prefix("xmlns") {
-        Some("") => reserved.contains(&uri) || uri.len() > 1024,
+        Some("") => reserved.contains(&uri) || uri.len() > 1024 || uri.contains('&'),
         Some(rest) if rest.starts_with(':') => {
             let prefix = &rest[1..];
             self::name(prefix).is_none()
                 || prefix.contains(':')
                 || uri.len() > 1024
+                || uri.contains('&')
                 || ["", "xml", "xmlns"].contains(&prefix)
                 || uri.is_empty()
                 || reserved.contains(&uri)
