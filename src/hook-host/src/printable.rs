@@ -4,6 +4,7 @@
 //! order than its bytes have. So such characters are printed as escapes, and long text is cut.
 
 use std::fmt::Write;
+use std::str::Utf8Error;
 
 /// Maximum length of a message in errors and log lines, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 4096;
@@ -48,17 +49,29 @@ pub fn is_printable(c: char) -> bool {
         )
 }
 
+/// Why UTF-16 is refused.
+pub(crate) const IS_UTF16: &str = "it is UTF-16, and only UTF-8 is accepted";
+
 /// Decodes UTF-8. The error says whether the bytes are UTF-16, or where they are invalid.
 pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     let has_utf16_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
-    let is_utf16_xml = bytes.starts_with(b"<\0") || bytes.starts_with(b"\0<");
-    if has_utf16_mark || is_utf16_xml {
-        return Err("it is UTF-16, and only UTF-8 is accepted".to_owned());
+    if has_utf16_mark || is_utf16_xml(&bytes) {
+        return Err(IS_UTF16.to_owned());
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let index = error.utf8_error().valid_up_to();
-        format!("it is not UTF-8 text: byte {index} is invalid")
-    })
+    String::from_utf8(bytes).map_err(|error| not_utf8(error.utf8_error()))
+}
+
+/// Whether bytes are XML in UTF-16 without its mark. They are UTF-8, too, with characters that XML forbids.
+pub(crate) fn is_utf16_xml(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"<\0") || bytes.starts_with(b"\0<")
+}
+
+/// Why text is refused that is not UTF-8.
+pub(crate) fn not_utf8(error: Utf8Error) -> String {
+    format!(
+        "it is not UTF-8 text: byte {} is invalid",
+        error.valid_up_to()
+    )
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use domain_xml::{Document, Element, Limits};
 
 use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
+use crate::printable::{IS_UTF16, is_utf16_xml};
 
 /// Maximum number of elements of a domain. KubeVirt's largest domains have some thousands.
 const MAX_ELEMENTS: usize = 50_000;
@@ -54,6 +55,9 @@ impl Domain {
 
     /// Parses XML within the limits of a domain.
     pub(super) fn parse_document(xml: &str) -> Result<Document, String> {
+        if is_utf16_xml(xml.as_bytes()) {
+            return Err(IS_UTF16.to_owned());
+        }
         let limits = Limits::default().with_elements(MAX_ELEMENTS);
         let document = Document::parse_with(xml, &limits);
         document.map_err(|error| format!("malformed XML: {error}"))

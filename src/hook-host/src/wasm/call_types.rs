@@ -120,6 +120,9 @@ pub enum CallError {
     /// The hook trapped after it wrote this panic message to its standard error.
     #[error("it crashed: {0}")]
     Panic(String),
+    /// A text of the answer is not UTF-8.
+    #[error("its answer: {0}")]
+    NotUtf8(String),
     /// The hook exceeded its deadline.
     #[error("it did not answer within {0:?}")]
     Deadline(Duration),
@@ -158,6 +161,14 @@ impl Call<'_> {
             Self::PreMigrationSource { .. } => HookPoint::PreMigrationSource,
             Self::Shutdown => HookPoint::Shutdown,
         }
+    }
+
+    /// Whether the answer is XML.
+    pub(super) fn gives_xml(&self) -> bool {
+        matches!(
+            self.point(),
+            HookPoint::OnDefineDomain | HookPoint::OnAttachDevice
+        )
     }
 
     /// Checks the size of the input.

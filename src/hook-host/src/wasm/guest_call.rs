@@ -8,7 +8,7 @@ use super::call_types::{Answer, Call, CallContext, CallError, CallReport};
 use super::engine_host::EngineHost;
 use super::file_io_threads;
 use super::store_state::{InvocationFacts, StoreState};
-use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
+use super::trap_explanation::{TRANSFER_FACTOR, answer_not_utf8, shorten_message, trap_error};
 use super::wit_versions::HookBinding;
 use crate::pod_facts::{CallDeadline, PodFactReader};
 use crate::{HookPoint, Invocation, Limits, LogLine};
@@ -151,7 +151,13 @@ async fn run(
     let refused = limiter.refused_growth();
     let result = match outcome {
         None => Err(CallError::Deadline(deadline)),
-        Some(Err(error)) => Err(trap_error(&error, &log, deadline, limits.output, refused)),
+        Some(Err(error)) => {
+            let is_xml = matches!(work, GuestFunction::Call(call) if call.gives_xml());
+            let not_utf8 = answer_not_utf8(&error, is_xml);
+            Err(not_utf8.unwrap_or_else(|| {
+                trap_error(&error, &log, deadline, limits.output, refused)
+            }))
+        }
         Some(Ok(result)) => result.map_err(|error| shorten_message(error, refused)),
     };
     (result, log, limiter.peak_memory())

@@ -106,6 +106,6 @@ fn body_error(error: CallError, call: &HookCall<'_>) -> BodyError {
         }
         CallError::Deadline(limit) => BodyError::Deadline(limit),
         CallError::Host(_) | CallError::InputTooLarge { .. } => BodyError::BadInput(text),
-        CallError::OutputTooLarge { .. } => BodyError::BadOutput(text),
+        CallError::OutputTooLarge { .. } | CallError::NotUtf8(_) => BodyError::BadOutput(text),
     }
 }

@@ -1,10 +1,12 @@
 //! Converts a trap to an error text that tells the hook's author the cause.
 
+use std::str::Utf8Error;
 use std::time::Duration;
 
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::call_types::CallError;
+use crate::printable::{IS_UTF16, not_utf8};
 use crate::{LogLevel, LogLine};
 
 /// Maximum length of a hook's message in an error, in bytes.
@@ -82,6 +84,22 @@ fn panic_message(log: &[LogLine]) -> Option<String> {
         .iter()
         .filter(|line| !line.starts_with("note: "));
     Some(message.copied().collect::<Vec<_>>().join(" "))
+}
+
+/// The error for an answer that is not UTF-8, if that is why a call failed. `is_xml` says whether the answer is XML.
+pub(super) fn answer_not_utf8(error: &wasmtime::Error, is_xml: bool) -> Option<CallError> {
+    // A text that the guest hands to the host during the call is converted within the guest's frames.
+    if error.is::<WasmBacktrace>() {
+        return None;
+    }
+    let utf8_error = *error.root_cause().downcast_ref::<Utf8Error>()?;
+    // The bytes themselves are out of reach. XML begins with `<` or white space, and UTF-16 with a mark whose bytes occur
+    // nowhere in UTF-8.
+    let begins_with_mark = utf8_error.valid_up_to() == 0 && utf8_error.error_len() == Some(1);
+    Some(CallError::NotUtf8(match is_xml && begins_with_mark {
+        true => format!("its first byte occurs in no UTF-8 text: {IS_UTF16}"),
+        false => not_utf8(utf8_error),
+    }))
 }
 
 /// Shortens the message of a veto or failure. A failure names the memory that the guest did not get, because languages

@@ -9,8 +9,32 @@ fn adding(xml: &str) -> String {
 
 #[tokio::test]
 async fn output_that_is_not_utf8_is_refused() {
+    for (define, reason) in [
+        // The mark of UTF-16, which is the first thing in the text.
+        (
+            "(i32.store16 (local.get $xml) (i32.const 0xfeff))",
+            "it is UTF-16, and only UTF-8 is accepted",
+        ),
+        (
+            "(i32.store offset=4 (local.get $xml) (i32.const 0xfffefdfc))",
+            "it is not UTF-8 text: byte 4 is invalid",
+        ),
+    ] {
+        let guest = HandwrittenGuest {
+            define,
+            ..HandwrittenGuest::default()
+        };
+        assert_bad_output(guest_error(guest).await, reason);
+    }
+}
+
+/// A text for the host that is not UTF-8 ends the call where it is handed over.
+#[tokio::test]
+async fn a_log_line_that_is_not_utf8_is_a_crash() {
     let guest = HandwrittenGuest {
-        define: "(i32.store (local.get $xml) (i32.const 0xfffefdfc))",
+        imports: r#"(import "virt-hook:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
+        define: "(i32.store (local.get $xml) (i32.const 0xfffefdfc))
+            (call $log (i32.const 1) (local.get $xml) (local.get $length))",
         ..HandwrittenGuest::default()
     };
     assert_trap(guest_error(guest).await, "utf-8");
