@@ -11,6 +11,7 @@ mod chain_config;
 mod hook_order;
 mod hook_point_run;
 mod input_and_verified_output;
+mod number_limits;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod record_write_deadline_tests;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use domain_xml::host::{Budget, Change, ChangeKind, diff_within, tag_bytes};
 use domain_xml::{Document, Element, Limits};
 
+use super::number_limits::first_excess;
 use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 use crate::printable::{IS_UTF16, is_utf16_xml};
@@ -93,6 +94,8 @@ impl Domain {
         let changes = self.changes(after, budget);
         self.refuse_repeated_elements(after, &changes, budget)
             .map_err(Rejection::Invalid)?;
+        self.refuse_large_numbers(after, &changes, budget)
+            .map_err(Rejection::Invalid)?;
         let checked = grant.check(&changes, &self.document, &after.document, budget);
         checked.map_err(Rejection::NotGranted)?;
         Ok(changes)
@@ -141,6 +144,24 @@ impl Domain {
             Some((path, name)) if first_duplicate(self.root(), budget).is_none() => Err(format!(
                 "{path} has several <{name}>, of which libvirt reads one: edit the one that is there"
             )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a number above its limit, unless the domain had it before the hook.
+    fn refuse_large_numbers(
+        &self,
+        after: &Self,
+        changes: &[Change],
+        budget: &Budget<'_>,
+    ) -> Result<(), String> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        match first_excess(after.root(), budget) {
+            Some(excess) if first_excess(self.root(), budget).as_ref() != Some(&excess) => {
+                Err(excess.to_string())
+            }
             _ => Ok(()),
         }
     }
