@@ -2,8 +2,8 @@
 
 use domain_xml::{Document, PathPattern};
 
-use super::pattern_subset::step_names;
-use super::permission::{Checker, DangerKind};
+use super::pattern_subset::steps;
+use super::permission::{Checker, DangerKind, depends_on_attribute};
 
 /// Whether a pattern names a node of the dangerous set. Only `dangerous` of the operator's policy grants such a
 /// node, or its dangerous values. A wildcard names no node.
@@ -30,23 +30,35 @@ pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerK
     Checker::new(&[], &domain, &domain).kinds_of_names(any_value)
 }
 
-/// A domain with the elements and the attribute that a pattern names; `any` stands for wildcards.
+/// A domain with the elements and the attribute that a pattern names; `any` stands for wildcards. Of the attributes that
+/// predicates require, it has those that decide whether an element is dangerous.
 fn sample_domain(pattern: &PathPattern) -> String {
-    let names: Vec<&str> = step_names(pattern.as_str());
+    let steps = steps(pattern.as_str());
     let mut xml = format!("<domain {NAMESPACES}>");
     let mut end_tags = Vec::new();
-    for name in names.iter().skip(1) {
-        match name.strip_prefix('@') {
+    let mut element = "domain".to_owned();
+    for step in steps.iter().skip(1) {
+        match step.name.strip_prefix('@') {
             Some("*") => {}
+            // Of such an attribute some values are dangerous, in the element.
+            Some(attribute) if depends_on_attribute(&element, attribute) => {}
             Some(attribute) => {
                 xml.truncate(xml.len().saturating_sub(1));
                 xml.push_str(&format!(" {attribute}='x'>"));
             }
-            None if *name == "**" => {}
+            None if step.name == "**" => {}
             None => {
-                let name = name.replace('*', "any");
-                xml.push_str(&format!("<{name}>"));
+                let name = step.name.replace('*', "any");
+                xml.push_str(&format!("<{name}"));
+                for (attribute, value) in step.required_attributes() {
+                    let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric());
+                    if is_plain && depends_on_attribute(&name, attribute) {
+                        xml.push_str(&format!(" {attribute}='{value}'"));
+                    }
+                }
+                xml.push('>');
                 end_tags.push(format!("</{name}>"));
+                element = name;
             }
         }
     }
@@ -77,6 +89,14 @@ mod tests {
             ("/domain/@*", false),
             ("/domain/@type", false),
             ("/domain/sysinfo/**", false),
+            ("/domain/sysinfo[@type='smbios']/**", false),
+            ("/domain/sysinfo/baseBoard/**", false),
+            ("/domain/sysinfo[@type='fwcfg']/**", true),
+            ("/domain/sysinfo[@type=\"fwcfg\"]/entry", true),
+            ("/domain/sysinfo/@type", false),
+            ("/domain/sysinfo/oemStrings/**", true),
+            ("/domain/launchSecurity/policy", true),
+            ("/domain/os/@firmware", true),
             ("/domain/os/smbios/@mode", false),
         ] {
             let parsed = PathPattern::parse(pattern).unwrap();
@@ -93,6 +113,8 @@ mod tests {
             ),
             ("/domain/devices/disk/@type", vec![DangerKind::Source]),
             ("/domain/devices/disk/@bus", vec![]),
+            ("/domain/sysinfo/**", vec![DangerKind::GuestProvisioning]),
+            ("/domain/os/boot/@dev", vec![DangerKind::Boot]),
         ] {
             let parsed = PathPattern::parse(pattern).unwrap();
             assert_eq!(dangerous_values(&parsed), kinds, "{pattern}");

@@ -39,7 +39,7 @@ use content::AppliedEvents;
 ///   output: 4Mi
 ///   log: 64Ki
 /// allow:                      # absent lists do not narrow, except dangerous, dirs and pod
-///   paths: ["/domain/sysinfo/**", "/domain/os/smbios/**"]
+///   paths: ["/domain/sysinfo/baseBoard/**", "/domain/os/smbios/**"]
 ///   dangerous: []             # of the dangerous set; if absent, nothing
 ///   dirs: []                  # directories; if absent, none
 ///   config: [manufacturer]

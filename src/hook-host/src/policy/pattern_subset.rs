@@ -34,12 +34,16 @@ pub(super) fn is_superset(wide: &PathPattern, narrow: &PathPattern) -> bool {
     covered[narrow.len()]
 }
 
-/// The names of a pattern's steps, without predicates.
-pub(super) fn step_names(pattern: &str) -> Vec<&str> {
-    steps(pattern).into_iter().map(|step| step.name).collect()
-}
-
 impl Step<'_> {
+    /// The attributes that predicates of the form `[@NAME='VALUE']` require, with their values.
+    pub(super) fn required_attributes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.predicates.iter().filter_map(|predicate| {
+            let (name, value) = predicate.strip_prefix("[@")?.split_once('=')?;
+            let value = value.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+            Some((name.trim(), value))
+        })
+    }
+
     fn is_superset(&self, narrow: &Self) -> bool {
         let selects_name = match (self.name, narrow.name) {
             (_, "**") => false,

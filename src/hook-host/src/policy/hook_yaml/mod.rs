@@ -59,7 +59,7 @@ pub(super) const MIN_MEMORY: usize = 1 << 20;
 /// config:                     # keys that the module reads with `config`
 ///   manufacturer: ACME
 /// allow:                      # narrows the wishes of the module
-///   paths: ["/domain/sysinfo/**"]
+///   paths: ["/domain/sysinfo/baseBoard/**"]
 ///   dirs: ["/etc/hook"]       # read-only; the operator must allow it too
 ///   pod: ["network-status/*"] # facts about the pod; if absent, all that the module declares
 /// requires:                   # versions; a hook for other versions is refused

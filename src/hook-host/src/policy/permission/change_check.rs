@@ -165,13 +165,15 @@ impl<'a> ChangeCheck<'_, 'a> {
         }
     }
 
-    /// Checks everything that is inserted or removed with an element, depth first.
+    /// Checks everything that is inserted or removed with an element, depth first. If something in it that the host acts
+    /// on is refused too, that is reported, and not what the guest alone acts on: it gives away more.
     pub(super) fn check_subtree(
         &mut self,
         top: ElementMatchState<'a>,
         path: impl Fn() -> String,
     ) -> CheckResult {
-        self.check_element_and_attributes(&top, &path)?;
+        let mut refused = None;
+        self.check_element_and_attributes(&top, &mut refused, &path)?;
         let mut open = vec![(top, 0)];
         while let Some((element, next)) = open.last_mut() {
             let index = *next;
@@ -188,7 +190,7 @@ impl<'a> ChangeCheck<'_, 'a> {
                 return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));
             }
             let child = self.enter_element(Some(element), NO_INDICES, before, after);
-            self.check_element_and_attributes(&child, || {
+            self.check_element_and_attributes(&child, &mut refused, || {
                 // `path()` is the path of the first element already.
                 let below_top = open.iter().skip(1).map(|(element, _)| element);
                 let below_top = below_top.chain([&child]);
@@ -196,26 +198,35 @@ impl<'a> ChangeCheck<'_, 'a> {
             })?;
             open.push((child, 0));
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
-    /// Checks an inserted or removed element and its attributes.
+    /// Checks an inserted or removed element and its attributes. The first refusal of what the guest alone acts on is
+    /// kept in `refused_for_guest`; every other is returned.
     fn check_element_and_attributes(
         &mut self,
         element: &ElementMatchState<'a>,
+        refused_for_guest: &mut Option<Box<Refusal>>,
         path: impl Fn() -> String,
     ) -> CheckResult {
+        let mut keep = |checked: CheckResult| match checked {
+            Err(refusal) if refusal.acts_on_guest_alone() => {
+                refused_for_guest.get_or_insert(refusal);
+                Ok(())
+            }
+            other => other,
+        };
         if let Some(reserved) = element.reserved {
             return Err(refusal(path(), RefusalReason::Reserved(reserved)));
         }
-        self.check_element(element, &path)?;
+        keep(self.check_element(element, &path))?;
         let Some(at) = element.at() else {
             return Ok(());
         };
         let is_new = element.before.is_none();
         let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
         for name in at.element.attribute_names().chain(defaults) {
-            self.check_attribute(element, name, || format!("{}/@{name}", path()))?;
+            keep(self.check_attribute(element, name, || format!("{}/@{name}", path())))?;
         }
         Ok(())
     }

@@ -122,8 +122,9 @@ impl DangerSearch<'_> {
             }
             enclosing = self.add_element(&at, enclosing, change.path.clone());
         }
-        if let (Part::Attribute(name), None) = (&place.part, enclosing) {
+        if let Part::Attribute(name) = &place.part {
             let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.location);
+            let kind = kind.filter(|kind| dangerous_set::attribute_must_be_named(*kind, enclosing));
             self.add(kind, change.path.clone());
         }
         Some(())
@@ -219,8 +220,8 @@ impl DangerSearch<'_> {
                 let outer_location = std::mem::replace(&mut self.location, location);
                 let danger = self.add_element(&at, enclosing, path.clone());
                 self.location = outer_location;
-                if danger.is_none() {
-                    self.add_attributes(&at, &path);
+                if danger.is_none_or(DangerKind::acts_on_guest_alone) {
+                    self.add_attributes(&at, danger, &path);
                 }
                 open.push((at, danger, 0));
             }
@@ -235,11 +236,12 @@ impl DangerSearch<'_> {
         }
     }
 
-    fn add_attributes(&mut self, at: &ElementAt<'_>, path: &str) {
+    fn add_attributes(&mut self, at: &ElementAt<'_>, enclosing: Option<DangerKind>, path: &str) {
         let is_new = self.location == NodeLocation::After;
         let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
         for attribute in at.element.attribute_names().chain(defaults) {
             let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.location);
+            let kind = kind.filter(|kind| dangerous_set::attribute_must_be_named(*kind, enclosing));
             self.add(kind, format!("{path}/@{attribute}"));
         }
     }

@@ -46,14 +46,16 @@ impl<'a> ElementMatchState<'a> {
 
     /// The danger of an attribute, if a pattern must name the attribute.
     pub(super) fn attribute_danger(&self, name: &str) -> Option<DangerKind> {
-        if self.own_danger.or(self.enclosing_danger).is_some() {
+        let enclosing = self.own_danger.or(self.enclosing_danger);
+        if enclosing.is_some_and(|kind| !kind.acts_on_guest_alone()) {
             return None;
         }
         let danger = |at: &Option<ElementAt<'_>>, location| {
             let at = at.as_ref()?;
             dangerous_set::of_attribute(name, at.element, at.parent, location)
         };
-        danger(&self.before, NodeLocation::Before)
-            .or_else(|| danger(&self.after, location_after(&self.before)))
+        let found = danger(&self.before, NodeLocation::Before)
+            .or_else(|| danger(&self.after, location_after(&self.before)));
+        found.filter(|kind| dangerous_set::attribute_must_be_named(*kind, enclosing))
     }
 }

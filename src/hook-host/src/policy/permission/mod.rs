@@ -39,7 +39,7 @@ use domain_xml::{Document, PathPattern};
 use change_check::ChangeCheck;
 pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
-pub(crate) use dangerous_set::local;
+pub(crate) use dangerous_set::{depends_on_attribute, local};
 use element_match_state::ElementMatchState;
 pub(crate) use read_once_elements::first_duplicate;
 use refusal::refusal;

@@ -15,6 +15,13 @@ pub struct Refusal {
     pub suggested_pattern: Option<String>,
 }
 
+impl Refusal {
+    /// Whether the node is refused for what it tells the guest alone.
+    pub(super) fn acts_on_guest_alone(&self) -> bool {
+        matches!(&self.reason, RefusalReason::Dangerous(kind) if kind.acts_on_guest_alone())
+    }
+}
+
 /// Why a change is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -15,7 +15,8 @@ const KUBEVIRT_NAMESPACE: &str = "http://kubevirt.io";
 pub enum ReservedNode {
     /// `/domain/name`
     Name,
-    /// `/domain/uuid`
+    /// `/domain/uuid`, and the UUID in `/domain/sysinfo/system`, from which libvirt takes the domain's if there is no
+    /// other.
     Uuid,
     /// KubeVirt's element in `/domain/metadata`.
     Metadata,
@@ -41,8 +42,16 @@ pub(super) fn reserved(
         (1, _, "name") => Some(ReservedNode::Name),
         (1, _, "uuid") => Some(ReservedNode::Uuid),
         (2, "metadata", _) if is_kubevirts(element) => Some(ReservedNode::Metadata),
+        (3, "system", "entry") if is_uuid(element) => Some(ReservedNode::Uuid),
         _ => None,
     }
+}
+
+/// Whether an entry of SMBIOS is the UUID. libvirt reads the name as it is; other notations of it are no entry of SMBIOS.
+fn is_uuid(entry: &Element) -> bool {
+    let mut attributes = entry.attrs();
+    attributes
+        .any(|(name, value)| local(name) == "name" && value.trim().eq_ignore_ascii_case("uuid"))
 }
 
 /// Whether a child of `<metadata>` is KubeVirt's, by name or by namespace: libvirt keeps one child of each namespace,

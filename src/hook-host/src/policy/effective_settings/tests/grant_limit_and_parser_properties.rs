@@ -10,7 +10,7 @@ const BEFORE: &str = "<domain type='kvm'><title>a</title><sysinfo type='smbios'>
 const EDITS: [(&str, &str, bool); 7] = [
     ("<title>a", "<title>b", false),
     ("<x>1", "<x>2", false),
-    ("type='smbios'", "type='other'", false),
+    ("type='smbios'", "type='other'", true),
     ("name='qemu'", "name='qemu' queues='4'", false),
     ("<target", "<source file='/etc/shadow'/><target", true),
     ("<devices>", "<devices><emulator>/bin/sh</emulator>", true),

@@ -3,7 +3,7 @@
 use super::DangerKind::*;
 use super::dangerous_values::{
     has_several_options, is_host_audio, is_host_character_device, is_host_display, is_host_smbios,
-    is_host_tpm, is_keymap_file, is_not_an_address, is_not_file_or_block, is_out_of_process,
+    is_host_tpm, is_keymap_file, is_not_file_or_block, is_not_loopback, is_out_of_process,
     is_timezone_path, leads_out_of_directory,
 };
 use super::rule::{
@@ -22,6 +22,31 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
         "name",
         When::AddedOrChangedTo(has_several_options),
         Hypervisor,
+    ),
+    // libvirt writes these names into QEMU's -machine and -cpu as they are.
+    attribute_rule(
+        Some("os"),
+        Some("type"),
+        "machine",
+        When::AddedOrChangedTo(has_several_options),
+        Hypervisor,
+    ),
+    attribute_rule(
+        Some("cpu"),
+        Some("feature"),
+        "name",
+        When::AddedOrChangedTo(has_several_options),
+        Hypervisor,
+    ),
+    // libvirt chooses the loader, and with it whether Secure Boot is enforced.
+    attribute_of("os", "firmware", Boot),
+    // The guest runs what the first server in the pod's network that answers gives it.
+    attribute_rule(
+        Some("os"),
+        Some("boot"),
+        "dev",
+        When::AddedOrChangedTo(|device| device == "network"),
+        Boot,
     ),
     attribute_anywhere("file", HostPath),
     attribute_anywhere("path", HostPath),
@@ -59,6 +84,14 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
         When::ChangedTo(is_not_file_or_block),
         Source,
     ),
+    // QEMU tells the guest that data was written which was not.
+    attribute_rule(
+        Some("disk"),
+        Some("driver"),
+        "error_policy",
+        When::AddedOrChangedTo(|policy| policy == "ignore"),
+        DiskAccess,
+    ),
     attribute_set_to("disk", "device", |device| device == "lun", HostDevice),
     attribute_of("disk", "rawio", HostDevice),
     attribute_of("disk", "sgio", HostDevice),
@@ -67,6 +100,38 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
         Some("backend"),
         "type",
         When::AddedOrChangedTo(is_host_tpm),
+        HostDevice,
+    ),
+    // Without it libvirt deletes the TPM's state at the VM's end, and the guest loses what only the TPM can decrypt.
+    attribute_rule(
+        Some("tpm"),
+        Some("backend"),
+        "persistent_state",
+        When::Always,
+        DiskAccess,
+    ),
+    // swtpm then writes what the guest and its TPM exchange into its log.
+    attribute_rule(
+        Some("tpm"),
+        Some("backend"),
+        "debug",
+        When::Always,
+        CoreDump,
+    ),
+    // swtpm reads the profile from a file of this name.
+    attribute_rule(
+        Some("backend"),
+        Some("profile"),
+        "source",
+        When::Always,
+        HostPath,
+    ),
+    // QEMU takes SGX memory from a device of the host.
+    attribute_rule(
+        Some("devices"),
+        Some("memory"),
+        "model",
+        When::AddedOrChangedTo(|model| model == "sgx-epc"),
         HostDevice,
     ),
     // In mode `passthrough` the card is the client's; every other mode reads the host's.
@@ -140,13 +205,22 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
     attribute_of("graphics", "p2p", HostDisplay),
     attribute_set_to("graphics", "type", is_host_display, HostDisplay),
     attribute_set_to("graphics", "keymap", is_keymap_file, HostPath),
-    // Both addresses become the first part of QEMU's -vnc and -spice, which libvirt does not escape.
-    attribute_set_to("graphics", "listen", is_not_an_address, HostDisplay),
+    // Whoever reaches the display needs no password. Both addresses become the first part of QEMU's -vnc and -spice,
+    // which libvirt does not escape.
+    attribute_set_to("graphics", "listen", is_not_loopback, HostDisplay),
     attribute_rule(
         Some("graphics"),
         Some("listen"),
         "address",
-        When::AddedOrChangedTo(is_not_an_address),
+        When::AddedOrChangedTo(is_not_loopback),
+        HostDisplay,
+    ),
+    // libvirt takes the address of that network.
+    attribute_rule(
+        Some("graphics"),
+        Some("listen"),
+        "type",
+        When::AddedOrChangedTo(|kind| kind == "network"),
         HostDisplay,
     ),
     attribute_rule(
@@ -244,5 +318,10 @@ pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
     DangerousDefault {
         element: "interface",
         attribute: "type",
+    },
+    // Without a path, newer versions of libvirt take the socket of the host's service.
+    DangerousDefault {
+        element: "quoteGenerationService",
+        attribute: "path",
     },
 ];

@@ -1,6 +1,6 @@
 //! Predicates of the values for which rules of the dangerous set apply.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 /// Whether an action on a crash writes the guest's memory to a file.
 pub(super) fn dumps_core(action: &str) -> bool {
@@ -63,9 +63,19 @@ pub(super) fn has_several_options(value: &str) -> bool {
     value.contains(',')
 }
 
-/// Whether a value is neither a host name nor an IP address. QEMU reads `unix:0` as the path of a socket.
-pub(super) fn is_not_an_address(value: &str) -> bool {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let is_host_name = value.chars().all(is_name) && value != "unix";
-    !is_host_name && value.parse::<Ipv6Addr>().is_err()
+/// Whether a display listens on something else than the loopback address, which only the pod reaches.
+pub(super) fn is_not_loopback(value: &str) -> bool {
+    let address = value.parse::<IpAddr>();
+    value != "localhost" && !address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether a `<sysinfo>` of this type is for programs in the guest, as `fwcfg` is.
+pub(super) fn is_not_smbios(kind: &str) -> bool {
+    kind != "smbios"
+}
+
+/// Whether programs in the guest take an SMBIOS value for an instruction: `io.systemd.credential:NAME=...` and others of
+/// systemd, and `ds=nocloud;s=http://...` of cloud-init.
+pub(super) fn instructs_guest(value: &str) -> bool {
+    value.trim_start().starts_with("io.systemd.") || value.contains("ds=")
 }

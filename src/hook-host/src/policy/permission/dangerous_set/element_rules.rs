@@ -1,7 +1,7 @@
 //! The rules of the dangerous set for elements.
 
 use super::DangerKind::*;
-use super::dangerous_values::{dumps_core, has_several_options};
+use super::dangerous_values::{dumps_core, has_several_options, instructs_guest, is_not_smbios};
 use super::rule::{Rule, When, element_anywhere, element_in, element_rule};
 
 /// Of several rules for an element, the first that applies decides.
@@ -40,6 +40,18 @@ pub(super) const ELEMENT_RULES: &[Rule] = &[
     element_in("os", "inituser", Boot),
     element_in("os", "initgroup", Boot),
     element_in("os", "root", Boot),
+    element_in("os", "firmware", Boot),
+    element_in("features", "smm", Boot),
+    element_in("interface", "boot", Boot),
+    element_anywhere("launchSecurity", ConfidentialGuest),
+    // Programs in the guest act on all strings of this table that have a name that they know.
+    element_in("sysinfo", "oemStrings", GuestProvisioning),
+    element_rule(
+        Some("domain"),
+        "sysinfo",
+        When::With("type", is_not_smbios),
+        GuestProvisioning,
+    ),
     element_in("disk", "shareable", DiskAccess),
     element_in("disk", "transient", DiskAccess),
     element_rule(Some("disk"), "readonly", When::Removed, DiskAccess),
@@ -70,6 +82,19 @@ pub(super) const ELEMENT_RULES: &[Rule] = &[
     element_rule(
         Some("sysinfo"),
         "entry",
+        When::AddedOrChangedTo(has_several_options),
+        Hypervisor,
+    ),
+    element_rule(
+        None,
+        "entry",
+        When::AddedOrChangedTo(instructs_guest),
+        GuestProvisioning,
+    ),
+    // libvirt writes the name into QEMU's -cpu as it is.
+    element_rule(
+        Some("cpu"),
+        "model",
         When::AddedOrChangedTo(has_several_options),
         Hypervisor,
     ),

@@ -118,6 +118,8 @@ impl Rule {
             | (When::Added, NodeLocation::After) => true,
             (When::AddedOrChangedTo(is_dangerous), NodeLocation::After | NodeLocation::Edited)
             | (When::ChangedTo(is_dangerous), NodeLocation::Edited) => is_dangerous(&value()),
+            // Of `With`, the value is that of the other attribute.
+            (When::With(_, is_dangerous), _) => is_dangerous(&value()),
             (When::AddedOrChangedTo(_) | When::ChangedTo(_) | When::Removed | When::Added, _) => {
                 false
             }
@@ -146,9 +148,25 @@ pub(super) fn of_element(
         // libvirt joins the texts of all descendants, so the text of an element with children can be any value.
         let is_split = reads_text && element.children().next().is_some();
         let is_removed = matches!(location, NodeLocation::Before | NodeLocation::Removed);
-        (is_split && !is_removed) || rule.applies(location, || element.text())
+        match rule.when {
+            // libvirt ignores the prefix of an attribute.
+            When::With(name, _) => {
+                let mut values = element.attrs().filter(|(other, _)| local(other) == name);
+                location == NodeLocation::InPattern
+                    || values.any(|(_, value)| rule.applies(location, || value.into_owned()))
+            }
+            _ => (is_split && !is_removed) || rule.applies(location, || element.text()),
+        }
     });
     rule.map(|rule| rule.kind)
+}
+
+/// Whether the rules for an element of this name depend on this attribute.
+pub(crate) fn depends_on_attribute(element: &str, attribute: &str) -> bool {
+    let rules = RULES_BY_NAME.get(&(false, element)).into_iter().flatten();
+    rules
+        .into_iter()
+        .any(|rule| matches!(rule.when, When::With(name, _) if name == attribute))
 }
 
 /// The danger of an attribute whose element is not dangerous.
@@ -186,8 +204,16 @@ pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str
 }
 
 /// Whether a pattern must name an element of this kind within an element of the kind `enclosing`. A
-/// grant of a dangerous element includes its content, except for security labels and programs.
+/// grant of a dangerous element includes its content, except for security labels and programs, and except for what
+/// the host acts on in an element that the guest alone acts on.
 pub(super) fn must_be_named(kind: DangerKind, enclosing: Option<DangerKind>) -> bool {
     let is_never_included = matches!(kind, DangerKind::SecurityLabel | DangerKind::Script);
-    enclosing.is_none_or(|enclosing| is_never_included && enclosing != kind)
+    enclosing.is_none_or(|enclosing| {
+        enclosing != kind && (is_never_included || enclosing.acts_on_guest_alone())
+    })
+}
+
+/// As [`must_be_named`], for an attribute of an element of the kind `enclosing`, or in one.
+pub(super) fn attribute_must_be_named(kind: DangerKind, enclosing: Option<DangerKind>) -> bool {
+    enclosing.is_none_or(|enclosing| enclosing != kind && enclosing.acts_on_guest_alone())
 }

@@ -27,6 +27,9 @@ pub(super) enum When {
     ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
     Removed,
+    /// Every change of an element that has this attribute, with a value for which the function is true, before or after
+    /// the change.
+    With(&'static str, fn(&str) -> bool),
     /// Additions of the element. In an element that exists in both documents, the changed node has a rule of its own.
     Added,
 }

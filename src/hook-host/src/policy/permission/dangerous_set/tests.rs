@@ -185,3 +185,145 @@ fn values_that_libvirt_does_not_escape_are_dangerous_in_new_and_changed_elements
     let smbios = "<domain><sysinfo type='smbios'><system><entry name='serial'>,file=/x</entry></system></sysinfo></domain>";
     assert_eq!(danger("<domain/>", smbios), None);
 }
+
+#[test]
+fn displays_may_only_listen_on_the_loopback_address() {
+    let display = |address: &str| {
+        format!("<domain><devices><graphics type='vnc' listen='{address}'/></devices></domain>")
+    };
+    for address in ["127.0.0.1", "127.9.9.9", "::1", "localhost"] {
+        assert_eq!(danger("<domain/>", &display(address)), None, "{address}");
+    }
+    for address in [
+        "0.0.0.0",
+        "::",
+        "10.0.0.1",
+        "",
+        "unix",
+        "vm.example.org",
+        "::ffff:127.0.0.1",
+    ] {
+        let kind = danger("<domain/>", &display(address));
+        assert_eq!(kind, Some(DangerKind::HostDisplay), "{address}");
+    }
+}
+
+/// What the guest does with it: QEMU's `fwcfg`, OEM strings and some values are instructions to programs in the guest.
+#[test]
+fn instructions_to_the_guest_are_dangerous() {
+    let kind = Some(DangerKind::GuestProvisioning);
+    let smbios = |table: &str| format!("<domain><sysinfo type='smbios'>{table}</sysinfo></domain>");
+    let entry = |value: &str| {
+        smbios(&format!(
+            "<system><entry name='serial'>{value}</entry></system>"
+        ))
+    };
+    let fwcfg = "<domain><sysinfo type='fwcfg'><entry name='opt/a'>1</entry></sysinfo></domain>";
+    let (none, plain) = ("<domain/>", smbios(""));
+    for (before, after) in [
+        (none, fwcfg.to_owned()),
+        (fwcfg, none.to_owned()),
+        (fwcfg, fwcfg.replace(">1<", ">2<")),
+        (fwcfg, fwcfg.replace("opt/a", "opt/b")),
+        (&plain, plain.replace("smbios", "fwcfg")),
+        (&plain, plain.replace("smbios", "of-a-later-version")),
+        (&plain, smbios("<oemStrings><entry>x</entry></oemStrings>")),
+        (
+            &smbios("<oemStrings><entry>x</entry></oemStrings>"),
+            plain.clone(),
+        ),
+        (&plain, entry("ds=nocloud;s=http://10.0.0.1/")),
+        (
+            &plain,
+            entry("io.systemd.stub.kernel-cmdline-extra=init=/bin/sh"),
+        ),
+        (&entry("1"), entry(" io.systemd.credential:a=b")),
+        (&entry("1"), entry("x d<![CDATA[s]]>=nocloud")),
+        (&entry("1"), entry("d<x>s=nocloud</x>")),
+    ] {
+        assert_eq!(danger(before, &after), kind, "{after}");
+    }
+    for harmless in ["1", "odd=1", "my io.systemd.x", "x,file=/y"] {
+        assert_eq!(danger(&plain, &entry(harmless)), None, "{harmless}");
+    }
+    assert_eq!(danger(&entry("ds=x"), &plain), None);
+    // libvirt ignores the prefix of an attribute.
+    let disguised = plain.replace(" type", " xmlns:x='u' x:type='fwcfg' type");
+    assert!(kinds(&plain, &disguised).contains(&DangerKind::GuestProvisioning));
+}
+
+/// What the guest loses: protection from its host, its firmware's checks, its TPM's state.
+#[test]
+fn protections_of_the_guest_are_dangerous_if_they_are_removed_too() {
+    use DangerKind::*;
+    for (protection, kind) in [
+        (
+            "<launchSecurity type='sev'><policy>0x0003</policy></launchSecurity>",
+            ConfidentialGuest,
+        ),
+        (
+            "<launchSecurity type='sev-snp' kernelHashes='yes'/>",
+            ConfidentialGuest,
+        ),
+        ("<os firmware='efi'/>", Boot),
+        (
+            "<os><firmware><feature name='secure-boot' enabled='yes'/></firmware></os>",
+            Boot,
+        ),
+        ("<features><smm state='on'/></features>", Boot),
+        (
+            "<devices><tpm><backend type='emulator' persistent_state='yes'/></tpm></devices>",
+            DiskAccess,
+        ),
+        (
+            "<devices><tpm><backend><profile source='local:x'/></backend></tpm></devices>",
+            HostPath,
+        ),
+    ] {
+        let with = format!("<domain>{protection}</domain>");
+        assert_eq!(danger("<domain/>", &with), Some(kind), "{protection}");
+        assert_eq!(danger(&with, "<domain/>"), Some(kind), "{protection}");
+    }
+    let snp = "<domain><launchSecurity type='sev-snp' kernelHashes='yes'/></domain>";
+    for after in [
+        snp.replace("yes", "no"),
+        snp.replace(" kernelHashes='yes'", ""),
+    ] {
+        assert_eq!(danger(snp, &after), Some(ConfidentialGuest), "{after}");
+    }
+}
+
+/// A grant of what the guest alone acts on says nothing about files and sockets of the host.
+#[test]
+fn the_hosts_files_in_what_the_guest_acts_on_are_dangerous_themselves() {
+    use DangerKind::*;
+    for (element, expected) in [
+        (
+            "<sysinfo type='fwcfg'><entry name='opt/a' file='/etc/shadow'/></sysinfo>",
+            HostPath,
+        ),
+        (
+            "<sysinfo type='fwcfg'><entry name='opt/a,file=/etc/shadow'>1</entry></sysinfo>",
+            Hypervisor,
+        ),
+        (
+            "<sysinfo type='fwcfg'><entry name='opt/a'>1,file=/etc/shadow</entry></sysinfo>",
+            Hypervisor,
+        ),
+        (
+            "<launchSecurity type='tdx'><quoteGenerationService path='/x'/></launchSecurity>",
+            HostPath,
+        ),
+        (
+            "<launchSecurity type='tdx'><quoteGenerationService/></launchSecurity>",
+            HostPath,
+        ),
+    ] {
+        let kinds = kinds("<domain/>", &format!("<domain>{element}</domain>"));
+        assert_eq!(kinds.len(), 2, "{element}: {kinds:?}");
+        assert!(
+            kinds.contains(&expected) && kinds[0].acts_on_guest_alone(),
+            "{element}: {kinds:?}"
+        );
+    }
+}

@@ -86,10 +86,22 @@ fn no_wildcard_matches_the_dangerous_set() {
             "",
         ),
         (
-            HostPath,
+            GuestProvisioning,
             "</domain>",
-            "<sysinfo type='fwcfg'><entry name='opt/x' file='/etc/shadow'/></sysinfo></domain>",
+            "<sysinfo type='fwcfg'><entry name='opt/x'>1</entry></sysinfo></domain>",
+            "/domain/sysinfo[@type='fwcfg']/**",
+        ),
+        (
+            GuestProvisioning,
+            "</domain>",
+            "<sysinfo type='smbios'><oemStrings><entry>1</entry></oemStrings></sysinfo></domain>",
             "",
+        ),
+        (
+            ConfidentialGuest,
+            "</domain>",
+            "<launchSecurity type='sev'><policy>1</policy></launchSecurity></domain>",
+            "/domain/launchSecurity/**",
         ),
         (
             HostPath,
@@ -170,7 +182,43 @@ fn no_wildcard_matches_the_dangerous_set() {
         "<source file='/a'/>",
         labelled
     ));
-    assert_eq!(danger_kind("<os>", "<os firmware='efi'>"), None);
+}
+
+#[test]
+fn the_grant_of_an_instruction_to_the_guest_includes_no_file_of_the_host() {
+    let fwcfg = |entry: &str| format!("<sysinfo type='fwcfg'>{entry}</sysinfo></domain>");
+    let plain = fwcfg("<entry name='opt/x'>1</entry>");
+    let file = fwcfg("<entry name='opt/x' file='/etc/shadow'/>");
+    let options = fwcfg("<entry name='opt/x'>1,file=/etc/shadow</entry>");
+    let pattern = "/domain/sysinfo[@type='fwcfg']/**";
+    assert!(grants_edit(&[pattern], "</domain>", &plain));
+    assert!(!grants_edit(&["/domain/**"], "</domain>", &plain));
+    for (edit, more, kind, path) in [
+        (
+            &file,
+            "/domain/sysinfo/entry/@file",
+            DangerKind::HostPath,
+            "/@file",
+        ),
+        (
+            &options,
+            "/domain/sysinfo/entry/**",
+            DangerKind::Hypervisor,
+            "/entry",
+        ),
+    ] {
+        // The refusal is about the host's part, whether or not the guest's part is granted.
+        for patterns in [&["/domain/**"][..], &["/domain/**", pattern]] {
+            let refused = refusal(patterns, "</domain>", edit);
+            assert_eq!(refused.reason, RefusalReason::Dangerous(kind), "{edit}");
+            assert!(refused.path.ends_with(path), "{}", refused.path);
+        }
+        assert!(
+            !grants_edit(&[more, "/domain/**"], "</domain>", edit),
+            "{edit}"
+        );
+        assert!(grants_edit(&[more, pattern], "</domain>", edit), "{edit}");
+    }
 }
 
 #[test]

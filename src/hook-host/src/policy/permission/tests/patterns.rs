@@ -35,11 +35,11 @@ fn a_pattern_permits_what_it_selects() {
 fn an_element_with_content_needs_a_pattern_for_all_of_it() {
     let (from, to) = (
         "<os>",
-        "<os firmware='efi'><smbios mode='sysinfo'><x/></smbios>",
+        "<os other='efi'><smbios mode='sysinfo'><x/></smbios>",
     );
     assert!(grants_edit(&["/domain/os/**"], from, to));
     assert!(grants_edit(
-        &["/domain/os/smbios/**", "/domain/os/@firmware"],
+        &["/domain/os/smbios/**", "/domain/os/@other"],
         from,
         to
     ));
@@ -53,7 +53,7 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
         from,
         to
     ));
-    let refused = refusal(&["/domain/os/smbios", "/domain/os/@firmware"], from, to);
+    let refused = refusal(&["/domain/os/smbios", "/domain/os/@other"], from, to);
     assert_eq!(refused.path, "/domain/os/smbios/@mode");
     assert_eq!(
         refused.reason,
@@ -63,22 +63,22 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
         refused.suggested_pattern.as_deref(),
         Some("/domain/os/smbios/**")
     );
-    let refused = refusal(&["/domain/os/@firmware"], from, to);
+    let refused = refusal(&["/domain/os/@other"], from, to);
     assert_eq!(
         (refused.path.as_str(), refused.suggested_pattern.as_deref()),
         ("/domain/os/smbios", Some("/domain/os/smbios/**"))
     );
     // The suggested pattern is the narrowest that permits the whole change.
-    let refused = refusal(&["/domain/os/smbios/**"], "<os>", "<os firmware='efi'>");
+    let refused = refusal(&["/domain/os/smbios/**"], "<os>", "<os other='efi'>");
     assert_eq!(
         refused.suggested_pattern.as_deref(),
-        Some("/domain/os/@firmware")
+        Some("/domain/os/@other")
     );
     // A removed element needs the same patterns.
     let with_content = edit(from, to);
     assert!(granted(&["/domain/os/**"], &with_content, DOMAIN));
     assert!(!granted(
-        &["/domain/os/smbios", "/domain/os/@firmware"],
+        &["/domain/os/smbios", "/domain/os/@other"],
         &with_content,
         DOMAIN
     ));

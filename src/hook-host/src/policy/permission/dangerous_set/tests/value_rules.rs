@@ -31,15 +31,31 @@ const VALUES: &[(&str, &str, &str)] = &[
     ),
     (
         "/domain/devices/graphics/listen/@address",
-        "vm-1.example.org",
+        "127.0.0.1",
         "0.0.0.0,reverse=on",
     ),
+    ("/domain/devices/graphics/listen/@type", "none", "network"),
     (
         "/domain/devices/channel/target/@name",
         "org.qemu.guest_agent.0",
         "../../launcher-sock",
     ),
     ("/domain/devices/vsock/cid/@auto", "no", "yes"),
+    ("/domain/os/boot/@dev", "hd", "network"),
+    ("/domain/os/type/@machine", "q35", "q35,accel=tcg"),
+    ("/domain/cpu/model", "EPYC", "EPYC,kvm=off"),
+    ("/domain/cpu/feature/@name", "vmx", "vmx=on,-smap"),
+    (
+        "/domain/devices/disk/driver/@error_policy",
+        "stop",
+        "ignore",
+    ),
+    ("/domain/devices/memory/@model", "dimm", "sgx-epc"),
+    (
+        "/domain/sysinfo/baseBoard/entry",
+        "odd=even",
+        "io.systemd.credential:a=b",
+    ),
     ("/domain/sysinfo/entry", "a=b", "x,file=/etc/shadow"),
     (
         "/domain/sysinfo/entry/@name",
