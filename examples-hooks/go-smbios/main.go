@@ -9,7 +9,7 @@ const annotation = "smbios.vm.kubevirt.io/baseBoardManufacturer"
 var hook = hooks.Hook{
 	Name:           "smbios",
 	Version:        "0.1.0",
-	Paths:          []string{"/domain/os/smbios/**", "/domain/sysinfo/**"},
+	Paths:          []string{"/domain/os/smbios/**", "/domain/sysinfo/baseBoard/**"},
 	OnDefineDomain: onDefineDomain,
 }
 

@@ -13,7 +13,7 @@ impl Hook for Smbios {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
 
     fn describe(description: Description) -> Description {
-        description.with_paths(["/domain/os/smbios/**", "/domain/sysinfo/**"])
+        description.with_paths(["/domain/os/smbios/**", "/domain/sysinfo/baseBoard/**"])
     }
 
     fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {

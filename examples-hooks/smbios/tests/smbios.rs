@@ -22,7 +22,7 @@ const DOMAIN: &str = r#"<domain type="kvm">
 </domain>
 "#;
 
-const BARE: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
+const WITHOUT_TABLES: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n  <sysinfo type='smbios'/>\n</domain>\n";
 
 fn vmi(manufacturer: &str) -> String {
     let annotations =
@@ -54,9 +54,9 @@ fn without_annotation_xml_is_unchanged(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn sysinfo_and_smbios_mode_are_added_to_a_domain_without_them(hook: Hook) {
+fn base_board_and_smbios_mode_are_added_to_a_domain_without_them(hook: Hook) {
     assert_eq!(
-        hook.on_define_domain(&vmi("Acme"), BARE).ok().xml,
+        hook.on_define_domain(&vmi("Acme"), WITHOUT_TABLES).ok().xml,
         "<domain type='kvm'>\n  <name>default_vm</name>\n  <os>\n    <smbios mode='sysinfo'/>\n  </os>\n  <sysinfo type='smbios'>\n    <baseBoard>\n      <entry name='manufacturer'>Acme</entry>\n    </baseBoard>\n  </sysinfo>\n</domain>\n"
     );
 }

@@ -78,7 +78,7 @@ fn report_typical(disks: usize) {
     let retuned = Document::parse(&windows_vm(disks, "writeback")).unwrap();
     let paths = [
         "/domain/os/smbios/**",
-        "/domain/sysinfo/**",
+        "/domain/sysinfo/baseBoard/**",
         "/domain/devices/disk[target]/driver/@cache",
     ];
     let patterns: Vec<PathPattern> = paths.iter().map(|path| path.parse().unwrap()).collect();

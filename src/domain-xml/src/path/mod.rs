@@ -6,7 +6,7 @@
 //! devices/controller[@type='scsi'][@index='0']              predicates all hold
 //! os/boot[2]                                                the second <boot>
 //! metadata/*/uid    qemu:commandline/qemu:*                 any name; any name of a namespace
-//! /domain/sysinfo/**                                        sysinfo and everything below it
+//! /domain/sysinfo/baseBoard/**                              baseBoard and everything below it
 //! ```
 //!
 //! Prefixes are canonical (`qemu`), whatever prefix the document uses for that namespace.

@@ -13,7 +13,8 @@ pub(crate) const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","annot
 const DOMAIN_XML_BYTES: usize = 15_000;
 const FIRST_INPUT: &str = "\t\t<input ";
 /// Grants that are narrower than the wishes of the module.
-const HOOK_YAML: &str = "allow:\n  paths: ['/domain/os/smbios/**', '/domain/sysinfo/**']\n";
+const HOOK_YAML: &str =
+    "allow:\n  paths: ['/domain/os/smbios/**', '/domain/sysinfo/baseBoard/**']\n";
 
 /// The domain of the corpus's Windows VM, with additional disks up to [`DOMAIN_XML_BYTES`].
 pub(crate) fn domain_xml() -> String {

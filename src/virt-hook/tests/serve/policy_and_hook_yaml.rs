@@ -61,7 +61,7 @@ async fn a_policy_on_the_command_line_is_applied() {
     assert!(stderr.contains("/gone.yaml"), "{stderr}");
     assert!(pod.everything().is_empty(), "{:?}", pod.everything());
 
-    let policy = "{allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}}";
+    let policy = "{allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/baseBoard/**]}}";
     let mut served = pod.serve(&[&module], &["--policy", policy]);
     served.wait_until_ready().await;
     served.terminate();

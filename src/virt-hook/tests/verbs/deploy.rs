@@ -152,7 +152,7 @@ fn a_config_map_has_hook_yaml_and_signature() {
         "{printed}"
     );
     assert!(
-        printed.contains("#     - /domain/sysinfo/**\n"),
+        printed.contains("#     - /domain/sysinfo/baseBoard/**\n"),
         "{printed}"
     );
 }

@@ -11,7 +11,7 @@ fn inspect_reports_description_imports_and_exports() {
     for part in [
         "smbios-hook 0.1.0",
         "OnDefineDomain (priority 0)",
-        "/domain/sysinfo/**",
+        "/domain/sysinfo/baseBoard/**",
         "virt-hook:hooks/handler@0.1.0",
         "MiB at most",
     ] {
@@ -41,11 +41,11 @@ fn printed_policy_suffices_to_run_the_hook() {
         virt_hook(&[&["run", text(&module)], &arguments[..]].concat())
     };
     run(&policy).success_stdout();
-    let narrower = policy.replace("    - /domain/sysinfo/**\n", "");
+    let narrower = policy.replace("    - /domain/sysinfo/baseBoard/**\n", "");
     assert_ne!(narrower, policy);
     let refused = run(&narrower);
     assert!(
-        refused.code != 0 && refused.err.contains("\"/domain/sysinfo/**\""),
+        refused.code != 0 && refused.err.contains("\"/domain/sysinfo/baseBoard/**\""),
         "{}",
         refused.err
     );

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::{VMI, smbios, text, virt_hook, write};
 
-const VALID_PATH: &[u8] = b"/domain/sysinfo/**";
-const MISSPELT_PATH: &[u8] = b"/domain/sysnifo/**";
-const HINT: &str =
-    "libvirt's domain has no /domain/sysnifo (as of libvirt 12.8): is it /domain/sysinfo/**?";
+const VALID_PATH: &[u8] = b"/domain/sysinfo/baseBoard/**";
+const MISSPELT_PATH: &[u8] = b"/domain/sysnifo/baseBoard/**";
+const HINT: &str = "libvirt's domain has no /domain/sysnifo (as of libvirt 12.8): is it /domain/sysinfo/baseBoard/**?";
 
 /// The smbios example with a misspelt wish.
 fn misspelt_module(directory: &Path) -> PathBuf {
@@ -34,7 +33,7 @@ fn remedy_for_a_misspelt_wish_is_not_the_policy() {
     write(
         &cases,
         "policy.yaml",
-        "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n",
+        "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/baseBoard/**]}\n",
     );
     let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);

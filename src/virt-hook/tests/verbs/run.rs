@@ -101,7 +101,7 @@ fn invalid_xml_is_refused_before_the_hook_is_called() {
 fn error_contains_the_position_of_a_too_low_limit() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
-    let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n";
+    let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/baseBoard/**]}\n";
     let policy = format!("{allowed}limits: {{memory: 1Mi}}\n");
     let policy = write(temp_dir.path(), "policy.yaml", &policy);
     let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];

@@ -119,7 +119,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
     let module = smbios();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     let narrow = "allow:\n  paths: [/domain/title]\n";
-    let wide_policy = "allow:\n  paths: [/domain/os/smbios/**, /domain/sysinfo/**]\n";
+    let wide_policy = "allow:\n  paths: [/domain/os/smbios/**, /domain/sysinfo/baseBoard/**]\n";
     file("cases/policy.yaml", narrow);
     file("cases/set/vmi.yaml", VMI);
     file("cases/set/expected.diff", EXPECTED_DIFF);

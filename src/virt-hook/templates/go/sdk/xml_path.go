@@ -13,7 +13,7 @@ import (
 //	devices/controller[@type='scsi'][@index='0']              predicates all hold
 //	os/boot[2]                                                the second <boot>
 //	metadata/*/uid    qemu:commandline/qemu:*                 any name; any name of a namespace
-//	/domain/sysinfo/**                                        sysinfo and everything below it
+//	/domain/sysinfo/baseBoard/**                              baseBoard and everything below it
 
 // maxPathSteps is what the selection's state has bits for.
 const maxPathSteps = 60
