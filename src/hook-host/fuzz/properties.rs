@@ -74,6 +74,9 @@ pub fn policy_file(input: &[u8]) {
     if let Some(text) = text(file.0) {
         match OperatorPolicy::parse(path, text) {
             Ok(policy) => {
+                // The same document with a tag is refused.
+                let tagged = OperatorPolicy::parse(path, &format!("--- !local\n{text}"));
+                assert!(tagged.is_err(), "{text:?}");
                 let summary = policy.summary();
                 for warning in &summary.warnings {
                     assert!(

@@ -2,6 +2,7 @@
 
 mod error_message;
 mod missing_value_check;
+mod tag_check;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -14,8 +15,9 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 use super::policy_error::{PolicyError, YamlPosition};
 use error_message::plain_message;
 use missing_value_check::CompleteDocument;
+use tag_check::{Notation, check_notation};
 
-/// Parses one document. Missing values, unknown and repeated keys, merge keys, aliases and a second document are
+/// Parses one document. Missing values, unknown and repeated keys, merge keys, aliases, tags and a second document are
 /// refused.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
     let policy_error = |error: serde_saphyr::Error| {
@@ -29,8 +31,17 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, P
         let reason = "it is empty, which limits nothing: write {} if that is meant";
         return Err(PolicyError::at(path, YamlPosition::START, reason));
     }
+    let notation = check_notation(text);
+    if let Notation::Tagged { position, what } = &notation {
+        let reason = format!("the {what} is not accepted: write the value itself");
+        return Err(PolicyError::at(path, *position, reason));
+    }
     serde_saphyr::from_str_with_options::<CompleteDocument>(text, options())
         .map_err(policy_error)?;
+    // What was not read to its end may have a tag that was not found.
+    if let Notation::Unreadable { position, reason } = notation {
+        return Err(PolicyError::at(path, position, reason));
+    }
     serde_saphyr::from_str_with_options(text, options()).map_err(policy_error)
 }
 

@@ -5,6 +5,7 @@ mod domain_changes;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod hook_yaml_settings_and_mistakes;
+mod hostile_yaml;
 mod module_and_sidecar_admission;
 
 use std::os::unix::fs::symlink;
