@@ -15,6 +15,13 @@ pub(crate) struct Hook {
     pub(crate) body: Box<dyn HookBody>,
 }
 
+impl Hook {
+    /// Whether the operator's policy makes it a final hook.
+    pub(crate) fn is_final(&self) -> bool {
+        self.settings.final_rule.is_some()
+    }
+}
+
 /// What implements a hook: a module or a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookKind {
@@ -56,6 +63,8 @@ pub struct HookInfo {
     pub kind: HookKind,
     /// The hook points at which it is called.
     pub hook_points: Vec<Subscription>,
+    /// Whether the operator's policy makes it a final hook: one that is called after all others, whose changes are sealed.
+    pub is_final: bool,
     /// Duration of the module's compilation; `None` for a sidecar, a precompiled module, and a module whose code was
     /// already in the directory of compiled modules.
     pub compile_time: Option<Duration>,

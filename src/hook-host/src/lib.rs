@@ -35,9 +35,12 @@ pub mod policy;
 mod printable;
 pub mod record;
 pub mod replay;
+mod sealed_changes;
 pub mod serve;
 mod sidecar;
+mod signing_date;
 pub mod wasm;
+mod wasm_length;
 mod wit_package;
 
 pub use change_provenance::{Overlap, Provenance};
@@ -64,4 +67,5 @@ pub use pod_facts::{
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
 pub use semver::Version;
+pub use signing_date::{SECTION as SIGNING_DATE_SECTION, SigningDate, SigningDateError};
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

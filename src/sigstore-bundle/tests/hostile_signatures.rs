@@ -42,7 +42,10 @@ impl Signer {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let curve = "-pkeyopt ec_paramgen_curve:P-256";
-        openssl(directory.path(), &format!("genpkey -algorithm EC {curve} -out key"));
+        openssl(
+            directory.path(),
+            &format!("genpkey -algorithm EC {curve} -out key"),
+        );
         openssl(directory.path(), "pkey -in key -pubout -out public");
         fs::write(directory.path().join("module"), MODULE).unwrap();
         let read = |name| fs::read_to_string(directory.path().join(name)).unwrap();
@@ -163,8 +166,17 @@ fn hostile_bundles() {
     let text = |signature: &[u8]| bundle(signature).to_string();
     let good = text(&valid);
     let wrong = bundle(&stranger.sign(MODULE))["messageSignature"].to_string();
-    let twice = |key: &str| good.replacen("\"messageSignature\":", &format!("\"{key}\":{wrong},\"messageSignature\":"), 1);
-    let digest_in_hex: String = sha256(MODULE).iter().map(|byte| format!("{byte:02x}")).collect();
+    let twice = |key: &str| {
+        good.replacen(
+            "\"messageSignature\":",
+            &format!("\"{key}\":{wrong},\"messageSignature\":"),
+            1,
+        )
+    };
+    let digest_in_hex: String = sha256(MODULE)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let sha384 = openssl(signer.directory.path(), "dgst -sha384 -sign key module");
     let digest = "/messageSignature/messageDigest/digest";
     let algorithm = "/messageSignature/messageDigest/algorithm";
@@ -173,51 +185,172 @@ fn hostile_bundles() {
     let rows: Vec<(&str, String, bool)> = vec![
         ("valid bundle", good.clone(), true),
         ("empty bundle", String::new(), false),
-        ("no messageDigest", without(&valid, "/messageSignature/messageDigest"), true),
-        ("s replaced by n-s, same bytes signed", text(&der(&r, &negated(&s))), true),
+        (
+            "no messageDigest",
+            without(&valid, "/messageSignature/messageDigest"),
+            true,
+        ),
+        (
+            "s replaced by n-s, same bytes signed",
+            text(&der(&r, &negated(&s))),
+            true,
+        ),
         ("r = s = 0", text(&der(&[], &[])), false),
         ("r = s = n", text(&der(&N, &N)), false),
         ("r + n", text(&der(&plus_order(&r), &s)), false),
         ("r = s = 1", text(&der(&[1], &[1])), false),
         ("signed by another key", text(&stranger.sign(MODULE)), false),
         ("ECDSA over SHA-384", text(&sha384), false),
-        ("signature of the digest in hexadecimal", text(&signer.sign(digest_in_hex.as_bytes())), false),
-        ("signature of the digest", text(&signer.sign(&sha256(MODULE))), false),
-        ("signature of another file, digest of this one", text(&signer.sign(OTHER)), false),
-        ("right signature, digest of another file", with(&valid, digest, json!(STANDARD.encode(sha256(OTHER)))), false),
+        (
+            "signature of the digest in hexadecimal",
+            text(&signer.sign(digest_in_hex.as_bytes())),
+            false,
+        ),
+        (
+            "signature of the digest",
+            text(&signer.sign(&sha256(MODULE))),
+            false,
+        ),
+        (
+            "signature of another file, digest of this one",
+            text(&signer.sign(OTHER)),
+            false,
+        ),
+        (
+            "right signature, digest of another file",
+            with(&valid, digest, json!(STANDARD.encode(sha256(OTHER)))),
+            false,
+        ),
         ("empty digest", with(&valid, digest, json!("")), false),
-        ("algorithm SHA2_512", with(&valid, algorithm, json!("SHA2_512")), false),
-        ("algorithm 1, its number in protobuf", with(&valid, algorithm, json!(1)), true),
-        ("algorithm \"1\"", with(&valid, algorithm, json!("1")), false),
+        (
+            "algorithm SHA2_512",
+            with(&valid, algorithm, json!("SHA2_512")),
+            false,
+        ),
+        (
+            "algorithm 1, its number in protobuf",
+            with(&valid, algorithm, json!(1)),
+            true,
+        ),
+        (
+            "algorithm \"1\"",
+            with(&valid, algorithm, json!("1")),
+            false,
+        ),
         ("algorithm 1.0", with(&valid, algorithm, json!(1.0)), false),
-        ("algorithm null", with(&valid, algorithm, Value::Null), false),
+        (
+            "algorithm null",
+            with(&valid, algorithm, Value::Null),
+            false,
+        ),
         ("empty signature", text(&[]), false),
-        ("a zero byte after the DER", text(&[&valid[..], &[0]].concat()), false),
-        ("raw r and s", text(&[padded(&r), padded(&s)].concat()), false),
+        (
+            "a zero byte after the DER",
+            text(&[&valid[..], &[0]].concat()),
+            false,
+        ),
+        (
+            "raw r and s",
+            text(&[padded(&r), padded(&s)].concat()),
+            false,
+        ),
         ("long-form length", text(&long_form), false),
-        ("a superfluous zero before r", text(&{
-            let content = [vec![2, r.len() as u8 + 2, 0, 0], r.clone(), der_integer(&s)].concat();
-            [vec![0x30, content.len() as u8], content].concat()
-        }), false),
-        ("a negative r", text(&{
-            let content = [vec![2, 1, 0x80], der_integer(&s)].concat();
-            [vec![0x30, content.len() as u8], content].concat()
-        }), false),
-        ("a length behind the end", text(&[&[0x30, valid[1] + 1], &valid[2..]].concat()), false),
-        ("dsseEnvelope beside messageSignature", with(&valid, "/dsseEnvelope", json!({})), false),
-        ("dsseEnvelope null", with(&valid, "/dsseEnvelope", Value::Null), true),
-        ("certificate beside publicKey", with(&valid, "/verificationMaterial/certificate", json!({"rawBytes": "AAAA"})), false),
-        ("messageSignature twice: wrong, then right", twice("messageSignature"), false),
-        ("the first one spelt with an escape", twice("message\\u0053ignature"), false),
+        (
+            "a superfluous zero before r",
+            text(&{
+                let content =
+                    [vec![2, r.len() as u8 + 2, 0, 0], r.clone(), der_integer(&s)].concat();
+                [vec![0x30, content.len() as u8], content].concat()
+            }),
+            false,
+        ),
+        (
+            "a negative r",
+            text(&{
+                let content = [vec![2, 1, 0x80], der_integer(&s)].concat();
+                [vec![0x30, content.len() as u8], content].concat()
+            }),
+            false,
+        ),
+        (
+            "a length behind the end",
+            text(&[&[0x30, valid[1] + 1], &valid[2..]].concat()),
+            false,
+        ),
+        (
+            "dsseEnvelope beside messageSignature",
+            with(&valid, "/dsseEnvelope", json!({})),
+            false,
+        ),
+        (
+            "dsseEnvelope null",
+            with(&valid, "/dsseEnvelope", Value::Null),
+            true,
+        ),
+        (
+            "certificate beside publicKey",
+            with(
+                &valid,
+                "/verificationMaterial/certificate",
+                json!({"rawBytes": "AAAA"}),
+            ),
+            false,
+        ),
+        (
+            "messageSignature twice: wrong, then right",
+            twice("messageSignature"),
+            false,
+        ),
+        (
+            "the first one spelt with an escape",
+            twice("message\\u0053ignature"),
+            false,
+        ),
         ("{} after the bundle", format!("{good}{{}}"), false),
-        ("two bundles: wrong, then right", format!("{}\n{good}", text(&stranger.sign(MODULE))), false),
+        (
+            "two bundles: wrong, then right",
+            format!("{}\n{good}", text(&stranger.sign(MODULE))),
+            false,
+        ),
         ("BOM before the bundle", format!("\u{feff}{good}"), false),
-        ("another version", with(&valid, "/mediaType", json!("application/vnd.dev.sigstore.bundle+json;version=0.2")), false),
-        ("mediaType with a capital", with(&valid, "/mediaType", json!(MEDIA_TYPE.replacen('a', "A", 1))), false),
+        (
+            "another version",
+            with(
+                &valid,
+                "/mediaType",
+                json!("application/vnd.dev.sigstore.bundle+json;version=0.2"),
+            ),
+            false,
+        ),
+        (
+            "mediaType with a capital",
+            with(
+                &valid,
+                "/mediaType",
+                json!(MEDIA_TYPE.replacen('a', "A", 1)),
+            ),
+            false,
+        ),
         ("no mediaType", without(&valid, "/mediaType"), false),
-        ("a blank in the Base64", with(&valid, "/messageSignature/signature", json!(blank)), false),
-        ("66,000 bytes more", with(&valid, "/x", json!("y".repeat(66_000))), false),
-        ("a hint of 300 characters", with(&valid, "/verificationMaterial/publicKey/hint", json!("h".repeat(300))), false),
+        (
+            "a blank in the Base64",
+            with(&valid, "/messageSignature/signature", json!(blank)),
+            false,
+        ),
+        (
+            "66,000 bytes more",
+            with(&valid, "/x", json!("y".repeat(66_000))),
+            false,
+        ),
+        (
+            "a hint of 300 characters",
+            with(
+                &valid,
+                "/verificationMaterial/publicKey/hint",
+                json!("h".repeat(300)),
+            ),
+            false,
+        ),
         ("60,000 brackets", "[".repeat(60_000), false),
     ];
     for (name, text, is_accepted) in &rows {
@@ -233,9 +366,18 @@ fn a_hint_with_control_characters_is_escaped() {
     let (signer, stranger) = (Signer::new(), Signer::new());
     let keys = [PublicKey::from_pem(&signer.pem).unwrap()];
     let hint = "\u{1b}[2J\u{202e}";
-    let text = with(&stranger.sign(MODULE), "/verificationMaterial/publicKey/hint", json!(hint));
+    let text = with(
+        &stranger.sign(MODULE),
+        "/verificationMaterial/publicKey/hint",
+        json!(hint),
+    );
     let error = is_signed(&text, &keys).unwrap_err();
-    assert!(error.contains("did not make it") && !error.contains('\u{1b}') && !error.contains('\u{202e}'), "{error:?}");
+    assert!(
+        error.contains("did not make it")
+            && !error.contains('\u{1b}')
+            && !error.contains('\u{202e}'),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -244,14 +386,25 @@ fn hostile_keys() {
     let text = bundle(&signer.sign(MODULE)).to_string();
     let curve = "-pkeyopt ec_paramgen_curve:P-384";
     let directory = signer.directory.path();
-    openssl(directory, &format!("genpkey -algorithm EC {curve} -out p384"));
+    openssl(
+        directory,
+        &format!("genpkey -algorithm EC {curve} -out p384"),
+    );
     let p384 = String::from_utf8(openssl(directory, "pkey -in p384 -pubout")).unwrap();
     let pem = &signer.pem;
     for (name, pem, is_key) in [
         ("P-384", p384, false),
         ("two PEM sections", format!("{pem}{}", stranger.pem), false),
-        ("text before the PEM section", format!("subject: hooks\n{pem}"), true),
-        ("the label in lower case", pem.replace("PUBLIC KEY", "public key"), false),
+        (
+            "text before the PEM section",
+            format!("subject: hooks\n{pem}"),
+            true,
+        ),
+        (
+            "the label in lower case",
+            pem.replace("PUBLIC KEY", "public key"),
+            false,
+        ),
     ] {
         let key = PublicKey::from_pem(&pem);
         assert_eq!(key.is_ok(), is_key, "{name}: {key:?}");

@@ -15,6 +15,7 @@ use crate::hook::{Hook, HookInfo};
 use crate::pod_facts::PodFactSource;
 use crate::policy::OperatorPolicy;
 use crate::record::RecordWriter;
+use crate::sealed_changes::Seals;
 use crate::{
     CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, MigrationParameters,
     Provenance, Run,
@@ -28,6 +29,8 @@ pub struct Chain {
     pub(super) config: ChainConfig,
     before_call: Option<BeforeCall>,
     pub(super) provenance: Mutex<Provenance>,
+    /// What final hooks changed in the last completed OnDefineDomain, for hooks of OnAttachDevice.
+    pub(super) seals: Mutex<Seals>,
     metrics: Arc<HookMetrics>,
 }
 
@@ -48,6 +51,7 @@ impl Chain {
             config,
             before_call,
             provenance: Mutex::default(),
+            seals: Mutex::default(),
             metrics,
         }
     }
@@ -223,6 +227,7 @@ impl Chain {
 
 fn rank(hook: &Hook, priority: Option<i32>) -> Rank<'_> {
     Rank {
+        is_final: hook.is_final(),
         priority: priority.unwrap_or_default(),
         directory: &hook.info.directory,
         file: &hook.info.file,

@@ -1,4 +1,4 @@
-//! The order of hooks: by priority, then by directory and file in natural order.
+//! The order of hooks: final ones last, then by priority, then by directory and file in natural order.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -43,16 +43,18 @@ fn compare_pieces(a: &str, b: &str) -> Ordering {
 /// The properties that decide a hook's position at one hook point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rank<'a> {
+    pub(super) is_final: bool,
     pub(super) priority: i32,
     pub(super) directory: &'a str,
     pub(super) file: &'a str,
 }
 
 impl Rank<'_> {
-    /// Orders by descending priority, then by directory, then by file, both in natural order.
+    /// Orders final hooks behind all others, then by descending priority, then by directory, then by file, both in natural order.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
-        Reverse(self.priority)
-            .cmp(&Reverse(other.priority))
+        self.is_final
+            .cmp(&other.is_final)
+            .then_with(|| Reverse(self.priority).cmp(&Reverse(other.priority)))
             .then_with(|| natural_order(self.directory, other.directory))
             .then_with(|| natural_order(self.file, other.file))
     }
@@ -105,6 +107,7 @@ mod tests {
     #[test]
     fn priority_comes_before_directory() {
         let rank = |priority, directory| Rank {
+            is_final: false,
             priority,
             directory,
             file: "a",
@@ -116,5 +119,10 @@ mod tests {
             rank(i32::MIN, "a").compare(&rank(i32::MAX, "a")),
             Ordering::Greater
         );
+        let last = Rank {
+            is_final: true,
+            ..rank(i32::MAX, "a")
+        };
+        assert_eq!(last.compare(&rank(i32::MIN, "z")), Ordering::Greater);
     }
 }

@@ -9,6 +9,7 @@ use crate::hook::Hook;
 use crate::hook_body::{BodyError, HookCall};
 use crate::pod_facts::{PodFactEntry, PodFactSource};
 use crate::record::{HookPayload, RecordWriter, RunEvidence};
+use crate::sealed_changes::{Seal, Seals};
 use crate::{FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits, Outcome, Run};
 
 /// Maximum time for writing records at one hook point that does not count against the chain's deadline. Without this
@@ -37,6 +38,8 @@ pub(super) struct HookPointRun<'a> {
     /// How much time for writing records may still be added to `uncharged_time`.
     uncharged_record_time_left: Duration,
     pub(super) runs: Vec<Run>,
+    /// What final hooks changed, which the hooks that are called now may not touch.
+    pub(super) seals: Seals,
     recorder: Option<&'a RecordWriter>,
     pod: &'a PodFactSource,
     metrics: Option<&'a HookMetrics>,
@@ -70,6 +73,7 @@ impl<'a> HookPointRun<'a> {
             uncharged_time: Duration::ZERO,
             uncharged_record_time_left: MAX_UNCHARGED_RECORD_TIME,
             runs: Vec::new(),
+            seals: Seals::default(),
             recorder,
             pod,
             metrics,
@@ -100,12 +104,28 @@ impl<'a> HookPointRun<'a> {
             self.uncharged_time += run.duration;
         }
         let outcome = run.outcome.clone();
+        self.seal(hook, &run);
         self.runs.push(run);
         match (outcome, hook.settings.failure_policy) {
             (Outcome::Ok, FailurePolicy::Fail | FailurePolicy::Ignore) => Ok(output),
             (Outcome::Failed(error), FailurePolicy::Fail) => Err(error),
             // The chain continues as if the hook had not been called.
             _ => Ok(Output::Nothing),
+        }
+    }
+
+    /// Seals what a final hook changed.
+    fn seal(&mut self, hook: &Hook, run: &Run) {
+        let Some(rule) = &hook.settings.final_rule else {
+            return;
+        };
+        for change in &run.changes {
+            self.seals.add(Seal {
+                hook: hook.info.hook.clone(),
+                rule: rule.clone(),
+                path: change.path.clone(),
+                kind: change.kind,
+            });
         }
     }
 
@@ -127,6 +147,7 @@ impl<'a> HookPointRun<'a> {
                 invocation: &self.invocation,
                 vmi: self.vmi,
                 input: input.payload(),
+                sealed: self.seals.all(),
                 data_source: input.data_source(),
                 arrives: self.arrives,
                 output: payload,
@@ -191,6 +212,10 @@ impl<'a> HookPointRun<'a> {
             }
             Err(error) => (Err(self.error(hook, error)), None),
         };
+        let result = result.and_then(|(output, changes)| {
+            self.check_seals(hook, &changes)?;
+            Ok((output, changes))
+        });
         let (output, changes, outcome) = match result {
             Ok((output, changes)) => (output, changes, Outcome::Ok),
             Err(error) => (Output::Nothing, Vec::new(), Outcome::Failed(error)),
@@ -199,6 +224,7 @@ impl<'a> HookPointRun<'a> {
             hook: hook.info.hook.clone(),
             identity: hook.info.identity(),
             hook_point: self.point,
+            is_final: hook.is_final(),
             changes,
             duration: started.elapsed(),
             peak_memory: report.peak_memory,

@@ -3,7 +3,8 @@
 //! Hooks are ordered by descending priority, then by directory in natural order, regardless of their
 //! kind. Each hook gets the output of the previous hook. The first veto or failure stops the chain, and
 //! no output of the hook point is used. At Shutdown all hooks run in parallel and none stops another.
-//! At OnDefineDomain, the hooks of KubeVirt's Plugins are called after the other hooks, in the same way.
+//! At OnDefineDomain, the hooks of KubeVirt's Plugins are called after the other hooks, in the same way. Final hooks are
+//! called after all others, and what they changed is sealed for the hooks after them.
 
 mod attach_time;
 mod chain;

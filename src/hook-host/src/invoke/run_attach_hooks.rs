@@ -1,6 +1,6 @@
 //! Passes a device that is about to be attached through the hooks of OnAttachDevice.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::attach_time::AttachTime;
@@ -18,7 +18,8 @@ impl Chain {
     }
 
     /// Passes the XML of one device that is about to be attached through the hooks that subscribe to OnAttachDevice.
-    /// All devices of a request share `time`. The output of each hook must be the same device.
+    /// All devices of a request share `time`. The output of each hook must be the same device. What final hooks changed in
+    /// the domain at OnDefineDomain is sealed for the device, too.
     pub async fn on_attach_device(
         &self,
         invocation: &Invocation,
@@ -44,6 +45,7 @@ impl Chain {
         let device = parsed.and_then(|parsed| parsed.map_err(|error| error.to_string()));
         let mut device = Arc::new(device.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin_run(point, invocation, vmi);
+        run.seals = (self.seals.lock().unwrap_or_else(PoisonError::into_inner)).clone();
         run.time_budget = time.limit();
         // Computed from `left`, which also counts the request's other work.
         run.spent = time.limit().saturating_sub(time.left());

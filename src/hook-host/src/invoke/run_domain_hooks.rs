@@ -62,14 +62,14 @@ impl Chain {
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
         let plugin_hooks = self.plan_plugin_hooks(vmi, plugins).await;
-        let hooks = self.subscribed(HookPoint::OnDefineDomain);
-        let hooks: Vec<&Hook> = hooks.into_iter().chain(&plugin_hooks).collect();
+        let hooks = self.with_plugins(&plugin_hooks);
         self.pass_domain(invocation, vmi, &hooks, false, &mut xml)
             .await
             .map(|runs| (xml, runs))
     }
 
-    /// Passes a domain that arrives by a migration through the modules, those of plugins included. Sidecars, and
+    /// Passes a domain that arrives by a migration through the modules, those of plugins included. Final hooks are called
+    /// last, as at a boot, so that they make again what another hook here has undone. Sidecars, and
     /// plugins with a socket, write the whole domain anew, with differences that libvirt refuses. They are called only
     /// if the operator's policy names them. A change that libvirt would refuse is a failure of the hook.
     pub async fn on_incoming_domain(
@@ -80,12 +80,20 @@ impl Chain {
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
         let plugin_hooks = self.plan_plugin_hooks(vmi, plugins).await;
-        let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
-        hooks.extend(&plugin_hooks);
+        let mut hooks = self.with_plugins(&plugin_hooks);
         hooks.retain(|hook| !hook.body.rewrites_document() || self.is_opted_in_on_arrival(hook));
         self.pass_domain(invocation, vmi, &hooks, true, &mut xml)
             .await
             .map(|runs| (xml, runs))
+    }
+
+    /// The hooks of OnDefineDomain, then those of plugins, then the final hooks of both.
+    fn with_plugins<'a>(&'a self, plugin_hooks: &'a [Hook]) -> Vec<&'a Hook> {
+        let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
+        hooks.extend(plugin_hooks);
+        // The sort is stable: each part keeps its order.
+        hooks.sort_by_key(|hook| hook.is_final());
+        hooks
     }
 
     /// Whether the operator's policy names a sidecar or plugin to be called for a domain that arrives by a migration.
@@ -144,6 +152,7 @@ impl Chain {
             }
         }
         self.update_provenance(&run.runs).await;
+        *self.seals.lock().unwrap_or_else(PoisonError::into_inner) = run.seals;
         Ok(run.runs)
     }
 

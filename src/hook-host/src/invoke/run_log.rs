@@ -27,6 +27,7 @@ pub(super) fn log_run(invocation: &Invocation, run: &Run, withholds: bool) {
         Outcome::Ok => tracing::info!(
             hook = run.hook,
             hook_point = run.hook_point.name(),
+            is_final = run.is_final,
             outcome = if run.changes.is_empty() {
                 "unchanged"
             } else {
@@ -44,6 +45,7 @@ pub(super) fn log_run(invocation: &Invocation, run: &Run, withholds: bool) {
         Outcome::Failed(error) => tracing::error!(
             hook = run.hook,
             hook_point = run.hook_point.name(),
+            is_final = run.is_final,
             outcome = error.kind(),
             changes,
             micros,

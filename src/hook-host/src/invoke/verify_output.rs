@@ -17,6 +17,7 @@ use crate::hook_body::{BodyError, HookOutput};
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::HookPayload;
+use crate::sealed_changes::Seal;
 use crate::{HookError, MigrationParameters};
 
 /// Maximum size of what a module adds to a document besides its changes, in bytes.
@@ -224,6 +225,35 @@ impl HookPointRun<'_> {
                 Err(not_finished(BudgetError::Steps))
             }
         }
+    }
+
+    /// Refuses a change of what another, final hook has changed.
+    pub(super) fn check_seals(&self, hook: &Hook, changes: &[Change]) -> Result<(), HookError> {
+        let Some((seal, change)) = self.seals.first_broken(&hook.info.hook, changes) else {
+            return Ok(());
+        };
+        let Seal {
+            hook: final_hook,
+            rule,
+            path,
+            ..
+        } = seal;
+        let sealed = match *path == change.path {
+            true => "it".to_owned(),
+            false => path.clone(),
+        };
+        Err(self.denied(
+            hook,
+            GrantRefusal {
+                path: change.path.clone(),
+                before: change.before.clone(),
+                after: change.after.clone(),
+                remedy: format!(
+                    "the final hook {final_hook} changed {sealed}, which is sealed for the hooks after it, as {rule} says: \
+                     let one of the two hooks change it"
+                ),
+            },
+        ))
     }
 
     /// The output before verification, which is copied only if a record or a replay needs it.

@@ -174,7 +174,10 @@ impl PluginHook {
             .iter()
             .map(|subscription| subscription.point)
             .collect();
-        settings.failure_policy = failure_policy;
+        // The failure of a final hook is never ignored.
+        if settings.final_rule.is_none() {
+            settings.failure_policy = failure_policy;
+        }
         let module = PluginModule::new(body, points)?;
         for point in module.uncalled_points() {
             let (hook, hook_point) = (self.name(), point.name());
@@ -190,6 +193,7 @@ impl PluginHook {
                 directory: context.plugins_dir.join(&file.plugin).display().to_string(),
                 file: file.file.clone(),
                 kind: info.kind,
+                is_final: info.is_final,
                 ..self.info(None)
             },
             settings,

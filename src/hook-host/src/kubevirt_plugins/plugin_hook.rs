@@ -76,6 +76,7 @@ impl PluginHook {
                 point: PLUGIN_HOOK_POINT,
                 priority: 0,
             }],
+            is_final: false,
             compile_time: None,
             ready_after: Duration::ZERO,
         }

@@ -147,6 +147,7 @@ mod tests {
                 digest: "ab".repeat(32),
             },
             hook_points: Vec::new(),
+            is_final: false,
             compile_time: Some(Duration::from_millis(1500)),
             ready_after: Duration::ZERO,
         }
@@ -157,6 +158,7 @@ mod tests {
             hook: info.hook.clone(),
             identity: info.identity(),
             hook_point: HookPoint::OnDefineDomain,
+            is_final: info.is_final,
             changes: Vec::new(),
             duration: Duration::from_millis(millis),
             peak_memory: 0,

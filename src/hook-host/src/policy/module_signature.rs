@@ -7,20 +7,29 @@ use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
 use super::policy_error::PolicyError;
 use super::policy_file;
+use crate::SigningDate;
 use crate::printable::{MAX_MESSAGE, printable};
 
 /// The result of verifying a module's signature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModuleSignature {
-    signer: Option<KeyId>,
+    signer: Option<Signer>,
     /// Why there is no signer; empty if there is one.
     reason: String,
 }
 
+/// The key that signed a module, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Signer {
+    pub(super) key: KeyId,
+    /// The date in the signed module, if there is one. The error is why the date cannot be read.
+    pub(super) date: Result<Option<SigningDate>, String>,
+}
+
 impl ModuleSignature {
     /// The key that signed the module.
-    pub(super) fn signer(&self) -> Option<KeyId> {
-        self.signer
+    pub(super) fn signer(&self) -> Option<&Signer> {
+        self.signer.as_ref()
     }
 
     /// Why the module counts as unsigned.
@@ -48,8 +57,11 @@ impl ModuleSignature {
             Err(error) => Err(error.to_string()),
         };
         match verified {
-            Ok(signer) => Self {
-                signer: Some(signer),
+            Ok(key) => Self {
+                signer: Some(Signer {
+                    key,
+                    date: SigningDate::of(content).map_err(|error| error.to_string()),
+                }),
                 reason: String::new(),
             },
             Err(reason) => Self::unverified(&reason),

@@ -50,9 +50,12 @@ use content::AppliedEvents;
 /// rules:                      # a list of a rule replaces the one above, for the modules that the rule names
 ///   - digests: [2c26...]      # one or both; a module must match both
 ///     namespaces: [infra]
-///     keys: ["-----BEGIN PUBLIC KEY-----..."] # named modules run only if one of the keys signed them
+///     keys: ["-----BEGIN PUBLIC KEY-----..."] # named modules run only if one of the keys signed them;
+///                             # {key: PEM, notBefore: 2026-11-01T00:00:00Z} for a key with an earliest date
+///     final: true             # they run after all other hooks, and what they changed is sealed
 ///     allow:
 ///       dangerous: ["/domain/devices/interface/script/@path"]
+/// deniedDigests: [5ab1...]    # modules that never run, whatever the rules say
 /// ```
 #[derive(Debug, Clone)]
 pub struct OperatorPolicy {
@@ -142,7 +145,15 @@ impl OperatorPolicy {
     /// The keys of the rules that name a module by its digest and namespace.
     pub(crate) fn signers(&self, digest: &str, namespace: &str) -> Vec<&PublicKey> {
         let rules = self.rules(digest, namespace).into_iter();
-        rules.filter_map(Rule::signers).flatten().collect()
+        let signers = rules.filter_map(Rule::signers).flatten();
+        signers.map(|signer| &signer.key).collect()
+    }
+
+    /// The position at which the policy denies a module of this digest, whatever else it says.
+    pub(super) fn denial(&self, digest: &str) -> Option<String> {
+        let mut denied = self.content.denied_digests.iter();
+        let denied = denied.find(|denied| denied.get().0 == digest)?;
+        Some(self.at(denied.position()))
     }
 
     /// Whether a rule lists this digest and applies in the namespace.

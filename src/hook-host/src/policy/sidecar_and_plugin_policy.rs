@@ -19,6 +19,7 @@ pub(crate) fn resolve_plugin(
     let forbidden = operator.and_then(|operator| operator.forbids_failure_policy(requested));
     let settings = EffectiveSettings {
         hook_points: Vec::new(),
+        final_rule: None,
         failure_policy: match forbidden {
             Some(_) => FailurePolicy::Fail,
             None => requested,

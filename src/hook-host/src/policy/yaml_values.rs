@@ -7,15 +7,16 @@ use std::time::Duration;
 use domain_xml::PathPattern;
 use quantity::{Quantity, go_duration};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
 use super::policy_error::YamlPosition;
 use super::version_range::VersionRange;
-use crate::PodPattern;
 use crate::module_description::{absolute_directory, domain_pattern};
+use crate::{PodPattern, SigningDate};
 
 /// A value and its position.
 #[derive(Debug, Clone, Deserialize)]
@@ -57,9 +58,13 @@ pub(crate) enum Dangerous {
     Kind(DangerKind),
 }
 
-/// A public key that signs modules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SignerKey(pub(crate) PublicKey);
+/// A public key that signs modules: its PEM, or the mapping of [`DatedKey`].
+#[derive(Debug, Clone)]
+pub(crate) struct SignerKey {
+    pub(crate) key: PublicKey,
+    /// Modules that the key signed before this date, or without a date, count as not signed by the key.
+    pub(crate) not_before: Option<WithPosition<SigningDate>>,
+}
 
 /// An absolute directory without `.` and `..` in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,12 +128,59 @@ deserialize_from_text!(Dangerous, |text| if text.starts_with('/') {
     let kind = text.parse::<DangerKind>();
     kind.map(Dangerous::Kind).map_err(|error| error.to_string())
 });
-deserialize_from_text!(SignerKey, |text| PublicKey::from_pem(text)
-    .map(SignerKey)
+deserialize_from_text!(PemKey, |text| PublicKey::from_pem(text)
+    .map(PemKey)
     .map_err(|error| error.to_string()));
+deserialize_from_text!(SigningDate, |text| text
+    .parse()
+    .map_err(|error: crate::SigningDateError| error.to_string()));
 deserialize_from_text!(PodPattern, |text| PodPattern::parse(text)
     .map_err(|error| error.to_string()));
 deserialize_from_text!(Directory, |text| absolute_directory(text).map(Directory));
+
+/// A public key in PEM.
+struct PemKey(PublicKey);
+
+/// A key with a condition.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct DatedKey {
+    key: PemKey,
+    not_before: Option<WithPosition<SigningDate>>,
+}
+
+struct SignerKeyVisitor;
+
+impl<'de> Visitor<'de> for SignerKeyVisitor {
+    type Value = SignerKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a public key in PEM, or a mapping with key and notBefore")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<SignerKey, E> {
+        let key = PublicKey::from_pem(text).map_err(E::custom)?;
+        Ok(SignerKey {
+            key,
+            not_before: None,
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<SignerKey, A::Error> {
+        let DatedKey { key, not_before } =
+            DatedKey::deserialize(MapAccessDeserializer::new(entries))?;
+        Ok(SignerKey {
+            key: key.0,
+            not_before,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for SignerKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SignerKeyVisitor)
+    }
+}
 
 #[cfg(test)]
 mod tests {

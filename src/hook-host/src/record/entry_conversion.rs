@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain_xml::host::ChangeKind;
+
 use super::read_record_file::RecordReadError;
+use super::record_from_run::kind_name;
 use super::record_json_format::{
-    GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
-    MAX_PATTERNS, Output, Record,
+    GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
+    MAX_PATTERNS, Output, Record, SealEntry,
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
@@ -17,6 +20,7 @@ use crate::policy::permission::DangerKind;
 use crate::policy::{
     EffectiveSettings, Grant, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT,
 };
+use crate::sealed_changes::Seal;
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
 
 impl From<HookPayload> for Output {
@@ -107,6 +111,7 @@ impl Record {
         Ok(EffectiveSettings {
             hook_points: Vec::new(),
             failure_policy: FailurePolicy::Fail,
+            final_rule: self.hook.final_rule.clone(),
             limits: self.limits.to_limits(base)?,
             config: self.config.clone(),
             dirs: self.dirs.clone(),
@@ -121,6 +126,30 @@ impl Record {
             pod: Arc::new(PodGrant::default()),
             grant,
         })
+    }
+}
+
+impl Input {
+    /// What final hooks had changed before. The error names an unknown kind of change.
+    pub(crate) fn seals(&self) -> Result<Vec<Seal>, String> {
+        let kinds = [
+            ChangeKind::Inserted,
+            ChangeKind::Removed,
+            ChangeKind::Edited,
+            ChangeKind::Moved,
+        ];
+        let seal = |entry: &SealEntry| {
+            let kind = kinds
+                .into_iter()
+                .find(|kind| kind_name(*kind) == entry.kind);
+            Ok(Seal {
+                hook: entry.hook.clone(),
+                rule: entry.rule.clone(),
+                path: entry.path.clone(),
+                kind: kind.ok_or_else(|| format!("{:?} is no kind of change", entry.kind))?,
+            })
+        };
+        self.sealed.iter().map(seal).collect()
     }
 }
 
@@ -207,7 +236,7 @@ impl LogEntry {
 }
 
 impl HookEntry {
-    pub(super) fn of(info: &HookInfo) -> Self {
+    pub(super) fn of(info: &HookInfo, final_rule: Option<&str>) -> Self {
         let (digest, sidecar) = match &info.kind {
             HookKind::Wasm { digest } => (Some(digest.clone()), None),
             HookKind::Sidecar { version } => (None, Some(version.clone())),
@@ -220,6 +249,7 @@ impl HookEntry {
             file: info.file.clone(),
             digest,
             sidecar,
+            final_rule: final_rule.map(str::to_owned),
         }
     }
 }

@@ -11,7 +11,7 @@ pub use read_record_file::RecordReadError;
 pub(crate) use record_from_run::RunEvidence;
 pub(crate) use record_json_format::HookPayload;
 pub use record_json_format::{
-    GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record,
+    GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record, SealEntry,
 };
 pub(crate) use record_writer::RecordWriter;
 pub use record_writer::{RecordConfig, RecordError};

@@ -1,16 +1,17 @@
 //! The inputs and results of one run, and the record that is built from them.
 
 use data_encoding::HEXLOWER;
-use domain_xml::host::Change;
+use domain_xml::host::{Change, ChangeKind};
 
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
-    Record, VERSION,
+    Record, SealEntry, VERSION,
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::HookInfo;
 use crate::pod_facts::PodFactEntry;
 use crate::policy::EffectiveSettings;
+use crate::sealed_changes::Seal;
 use crate::{Invocation, Outcome, Run};
 
 /// The inputs and results of one run, for its record.
@@ -20,6 +21,8 @@ pub(crate) struct RunEvidence<'a> {
     pub(crate) invocation: &'a Invocation,
     pub(crate) vmi: &'a str,
     pub(crate) input: Option<HookPayload>,
+    /// What final hooks had changed before.
+    pub(crate) sealed: &'a [Seal],
     pub(crate) data_source: Option<String>,
     /// Whether the domain arrives by a migration.
     pub(crate) arrives: bool,
@@ -42,7 +45,7 @@ impl Record {
         let input = evidence.input.map(Output::from).unwrap_or_default();
         Self {
             version: VERSION,
-            hook: HookEntry::of(hook),
+            hook: HookEntry::of(hook, settings.final_rule.as_deref()),
             hook_point: run.hook_point.name().to_owned(),
             invocation: InvocationEntry::of(evidence.invocation),
             migration: settings.migration.iter().map(ToString::to_string).collect(),
@@ -70,6 +73,7 @@ impl Record {
                 documents: input.documents,
                 parameters: input.parameters,
                 pod: evidence.facts,
+                sealed: evidence.sealed.iter().map(SealEntry::of).collect(),
             },
             withheld: Vec::new(),
             outcome: run.outcome.name().to_owned(),
@@ -86,12 +90,32 @@ impl Record {
     }
 }
 
+/// The kind of a change in records.
+pub(super) fn kind_name(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Inserted => "inserted",
+        ChangeKind::Removed => "removed",
+        ChangeKind::Edited => "edited",
+        ChangeKind::Moved => "moved",
+    }
+}
+
 fn change_entry(change: &Change) -> (String, String, Option<String>, Option<String>) {
-    let kind = format!("{:?}", change.kind).to_lowercase();
     (
         change.path.clone(),
-        kind,
+        kind_name(change.kind).to_owned(),
         change.before.clone(),
         change.after.clone(),
     )
+}
+
+impl SealEntry {
+    fn of(seal: &Seal) -> Self {
+        Self {
+            hook: seal.hook.clone(),
+            rule: seal.rule.clone(),
+            path: seal.path.clone(),
+            kind: kind_name(seal.kind).to_owned(),
+        }
+    }
 }

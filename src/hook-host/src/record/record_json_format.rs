@@ -87,6 +87,9 @@ pub struct HookEntry {
     pub digest: Option<String>,
     /// The protocol version of a sidecar; `None` for a module.
     pub sidecar: Option<String>,
+    /// File, line and column of the `final` in the operator's policy that makes it a final hook; `None` for others.
+    #[serde(rename = "final", default, skip_serializing_if = "Option::is_none")]
+    pub final_rule: Option<String>,
 }
 
 /// The virtual machine whose hooks ran, and why.
@@ -158,6 +161,22 @@ pub struct Input {
     /// The hook's questions about the pod with their answers, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pod: Vec<PodFactEntry>,
+    /// What final hooks had changed before, which the hook could not change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<SealEntry>,
+}
+
+/// A change of a final hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealEntry {
+    /// The final hook.
+    pub hook: String,
+    /// File, line and column of the `final` in the operator's policy.
+    pub rule: String,
+    /// The path of the change.
+    pub path: String,
+    /// `inserted`, `removed`, `edited` or `moved`.
+    pub kind: String,
 }
 
 /// The output of a hook.

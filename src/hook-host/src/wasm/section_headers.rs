@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::wasm_length::leb128;
+
 /// The magic number of WebAssembly.
 const MAGIC: [u8; 4] = *b"\0asm";
 /// Version and layer of a core module, after the magic number: version 1, layer 0.
@@ -170,18 +172,6 @@ impl Window {
         skip.and_then(|skip| self.bytes.get(skip..))
             .unwrap_or_default()
     }
-}
-
-/// Decodes a u32. Returns the value and the length of its encoding; `None` if the encoding is not complete.
-fn leb128(bytes: &[u8]) -> Option<(u32, u64)> {
-    let mut value = 0_u32;
-    for (index, byte) in bytes.iter().enumerate().take(5) {
-        value |= u32::from(byte & 0x7f).checked_shl(7 * index as u32)?;
-        if byte & 0x80 == 0 {
-            return Some((value, index as u64 + 1));
-        }
-    }
-    None
 }
 
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

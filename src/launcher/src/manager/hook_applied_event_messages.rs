@@ -114,6 +114,7 @@ mod tests {
                 digest: "ab".repeat(32),
             },
             hook_point: point,
+            is_final: false,
             changes: Vec::new(),
             duration: Duration::ZERO,
             peak_memory: 0,

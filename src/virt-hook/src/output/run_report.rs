@@ -15,6 +15,9 @@ pub(crate) struct RunReport {
     pub(crate) hook: String,
     /// KubeVirt's name of the hook point.
     pub(crate) hook_point: String,
+    /// The line of the operator's policy that makes it a final hook, if one does.
+    #[serde(rename = "final", skip_serializing_if = "Option::is_none")]
+    pub(crate) final_rule: Option<String>,
     /// `ok`, `veto`, `failed`, `trap`, `deadline`, `denied`, `bad-output`, ...
     pub(crate) outcome: String,
     /// The reason why the outcome is not `ok`.
@@ -79,7 +82,14 @@ impl RunReport {
             ("Ignore", false) => " (Ignore)",
             _ => "",
         };
-        let mut text = format!("{name} at {}: {outcome}{effect}, {cost}\n", self.hook_point);
+        let last = match self.final_rule {
+            Some(_) => " (final)",
+            None => "",
+        };
+        let mut text = format!(
+            "{name}{last} at {}: {outcome}{effect}, {cost}\n",
+            self.hook_point
+        );
         if let Some(reason) = &self.reason {
             text += &format!("  {}\n", TerminalEscaped(reason));
         }
@@ -120,6 +130,7 @@ impl From<&Record> for RunReport {
         Self {
             hook: record.hook.hook.clone(),
             hook_point: record.hook_point.clone(),
+            final_rule: record.hook.final_rule.clone(),
             outcome: record.outcome.clone(),
             reason: record.reason.clone(),
             failure_policy: record.failure_policy.clone(),

@@ -112,6 +112,27 @@ fn error_contains_the_position_of_a_too_low_limit() {
     }
 }
 
+#[test]
+fn run_and_render_show_that_a_hook_is_final() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
+    let inspected = virt_hook(&["inspect", text(&module), "--json"]).json();
+    let sha256 = inspected["result"]["sha256"].as_str().unwrap();
+    let policy = format!("rules: [{{digests: [{sha256}], final: true}}]\n");
+    let policy = write(temp_dir.path(), "policy.yaml", &policy);
+    let rest = ["--vmi", text(&vmi), "--policy", text(&policy)];
+    for verb in [
+        &["run", text(&module)][..],
+        &["render", "--hook", text(&module), "--diff"],
+    ] {
+        let shown = virt_hook(&[verb, &rest].concat()).success_stdout();
+        assert!(shown.contains(" (final) at OnDefineDomain: ok"), "{shown}");
+        let json = virt_hook(&[verb, &rest, &["--json"]].concat()).json();
+        let rule = json["result"]["runs"][0]["final"].as_str().unwrap();
+        assert!(rule.ends_with("policy.yaml:1:94"), "{rule}");
+    }
+}
+
 /// A file that is not WebAssembly is refused by the policy, too.
 #[test]
 fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {

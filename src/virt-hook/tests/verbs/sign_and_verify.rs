@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::signing_key::signing_key;
-use super::{text, virt_hook, write};
+use super::{smbios, text, virt_hook, write};
 
 #[test]
 fn a_signature_is_verified_by_its_key_only() {
@@ -84,4 +84,104 @@ fn file_that_is_no_module_is_not_signed() {
         refused.err
     );
     assert!(!temp_dir.path().join("notes.txt.sigstore.json").exists());
+}
+
+/// The first bytes of a component, which has no section yet.
+const COMPONENT: &str = "\0asm\r\0\u{1}\0";
+
+#[test]
+fn a_dated_module_shows_its_date() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let key = signing_key(temp_dir.path(), "key");
+    let public = key.with_extension("pub");
+    let module = temp_dir.path().join("smbios.wasm");
+    fs::copy(smbios(), &module).unwrap();
+    let sign = |dated: &[&str]| {
+        let arguments = [
+            &["sign", text(&module), "--key", text(&key), "--json"],
+            dated,
+        ]
+        .concat();
+        virt_hook(&arguments).json()["result"]["signatures"][0].clone()
+    };
+    let inspect = || virt_hook(&["inspect", text(&module), "--json"]).json()["result"].clone();
+    let verify = || virt_hook(&["verify", text(&module), "--key", text(&public)]).success_stdout();
+    let original = fs::read(&module).unwrap();
+    let undated = sign(&[]);
+    assert_eq!(undated.get("signedAt"), None);
+    assert_eq!(
+        fs::read(&module).unwrap(),
+        original,
+        "the module is signed as it is"
+    );
+    assert_eq!(inspect().get("signedAt"), None);
+    assert!(verify().ends_with(&format!("signed by {}\n", text(&public))));
+
+    let dated = sign(&["--dated"]);
+    let date = dated["signedAt"].as_str().unwrap();
+    assert_eq!((date.len(), &date[..2]), (20, "20"), "{date}");
+    assert_ne!(dated["sha256"], undated["sha256"]);
+    let shown = inspect();
+    assert_eq!(
+        shown["sha256"], dated["sha256"],
+        "the report has the new digest"
+    );
+    assert_eq!(shown["signedAt"], date);
+    assert!(
+        verify().ends_with(&format!(", dated {date}\n")),
+        "{}",
+        verify()
+    );
+    // Signed again, it has one date, and the size that it had.
+    let size = fs::metadata(&module).unwrap().len();
+    sign(&["--dated"]);
+    assert_eq!(fs::metadata(&module).unwrap().len(), size);
+    // Without the option the date stays.
+    assert!(sign(&[])["signedAt"].is_string());
+    let left = fs::read_dir(temp_dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.map(|name| name.into_string().unwrap()).collect();
+    left.sort();
+    assert_eq!(
+        left,
+        ["key", "key.pub", "smbios.wasm", "smbios.wasm.sigstore.json"]
+    );
+}
+
+#[test]
+fn what_is_no_complete_module_is_not_dated() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let key = signing_key(temp_dir.path(), "key");
+    let content = format!("{COMPONENT}\0\u{7f}");
+    let module = write(temp_dir.path(), "m.wasm", &content);
+    let refused = virt_hook(&["sign", text(&module), "--key", text(&key), "--dated"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("m.wasm: it is not complete WebAssembly"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(fs::read_to_string(&module).unwrap(), content);
+    assert!(!temp_dir.path().join("m.wasm.sigstore.json").exists());
+}
+
+#[test]
+fn a_date_in_the_future_is_pointed_out() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let key = signing_key(temp_dir.path(), "key");
+    let public = key.with_extension("pub");
+    let date = "2999-01-01T00:00:00Z"
+        .parse::<hook_host::SigningDate>()
+        .unwrap();
+    let module = temp_dir.path().join("m.wasm");
+    fs::write(&module, date.stamp(COMPONENT.as_bytes()).unwrap()).unwrap();
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).success_stdout();
+    let verified = virt_hook(&["verify", text(&module), "--key", text(&public)]).success_stdout();
+    assert!(
+        verified.contains(", dated 2999-01-01T00:00:00Z, later than now"),
+        "{verified}"
+    );
 }

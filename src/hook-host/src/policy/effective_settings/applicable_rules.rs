@@ -1,14 +1,14 @@
 //! The rules of the operator's policy that apply to a module. Rules with keys apply only to signed modules.
 
-use sigstore_bundle::PublicKey;
-
 use super::{ModuleIdentity, ResolveError};
+use crate::policy::module_signature::Signer;
 use crate::policy::operator_policy::{OperatorPolicy, Rule};
+use crate::policy::yaml_values::SignerKey;
 
 /// The rules that apply to a module.
 ///
 /// A rule applies if it names the module's digest and namespace and, if the rule has keys, one of the
-/// keys signed the module. If rules with keys name the module and none of them applies, the module may
+/// keys signed the module, and not before the key's earliest date. If rules with keys name the module and none of them applies, the module may
 /// not run, unless a rule without keys lists its digest: the operator has then allowed this very module.
 pub(super) fn applicable_rules<'a>(
     policy: &'a OperatorPolicy,
@@ -16,7 +16,10 @@ pub(super) fn applicable_rules<'a>(
 ) -> Result<Vec<&'a Rule>, ResolveError> {
     let named = policy.rules(module.digest, module.namespace);
     let signer = module.signature.signer();
-    let is_signer = |key: &PublicKey| Some(key.id()) == signer;
+    let is_signer = |key: &SignerKey| {
+        let made = signer.filter(|signer| signer.key == key.key.id());
+        made.is_some_and(|signer| too_early(policy, signer, key).is_none())
+    };
     let applies = |rule: &&Rule| {
         let mut signers = rule.signers();
         signers.as_mut().is_none_or(|keys| keys.any(is_signer))
@@ -33,8 +36,35 @@ pub(super) fn applicable_rules<'a>(
     {
         return Err(ResolveError::NotSigned {
             place: policy.at(keys.position()),
-            reason: module.signature.reason().to_owned(),
+            reason: match signer.and_then(|signer| {
+                let mut keys = with_keys().filter_map(|rule| rule.signers()).flatten();
+                keys.find_map(|key| {
+                    (signer.key == key.key.id()).then(|| too_early(policy, signer, key))?
+                })
+            }) {
+                Some(too_early) => too_early,
+                None => module.signature.reason().to_owned(),
+            },
         });
     }
     Ok(named.into_iter().filter(applies).collect())
+}
+
+/// Why the signature of a key does not count because of the date in the module, if it does not.
+fn too_early(policy: &OperatorPolicy, signer: &Signer, key: &SignerKey) -> Option<String> {
+    const REMEDY: &str = "sign it again with `virt-hook sign --dated`, which changes its sha256";
+    let not_before = key.not_before.as_ref()?;
+    let wanted = format!(
+        "{} wants signatures of this key from {} on",
+        policy.at(not_before.position()),
+        not_before.get()
+    );
+    match &signer.date {
+        Ok(Some(date)) if date >= not_before.get() => None,
+        Ok(Some(date)) => Some(format!("it was signed at {date}, and {wanted}: {REMEDY}")),
+        Ok(None) => Some(format!("it has no date of signing, and {wanted}: {REMEDY}")),
+        Err(reason) => Some(format!(
+            "its date of signing cannot be read ({reason}), and {wanted}: {REMEDY}"
+        )),
+    }
 }

@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{AllowList, ResolveError, Resolver};
+use crate::policy::operator_policy::Allow;
 use crate::policy::yaml_values::{Directory, WithPosition};
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     pub(super) fn config(&self) -> Result<BTreeMap<String, String>, ResolveError> {
         let Some(yaml) = self.yaml else {
             return Ok(BTreeMap::new());
         };
-        let allowed = self.operator_list("allow.config", |allow| allow.config.as_ref());
+        let list = |allow: &'a Allow| allow.config.as_ref();
+        // What a final hook enforces is for the operator to configure.
+        let allowed = match self.final_rule {
+            Some(_) => Some(self.required_operator_list("allow.config", list)),
+            None => self.operator_list("allow.config", list),
+        };
         let mut config = BTreeMap::new();
         for (key, value) in &yaml.content.config {
             if let Some(wishes) = &self.identity.description.wishes

@@ -4,7 +4,7 @@
 //! One file per setting: the check of the module's digest ([`digest_check`]), hook points and priorities
 //! ([`subscriptions`]), failure policy ([`failure_policy`]), limits ([`limits`]), configuration and
 //! directories ([`config_and_dirs`]), parameters of a migration ([`migration_parameters`]), facts about the
-//! pod ([`pod_facts`]), and the domain paths that the hook may change ([`domain_paths`]). The rules of the
+//! pod ([`pod_facts`]), what a `hook.yaml` may say about a final hook ([`final_hook_settings`]), and the domain paths that the hook may change ([`domain_paths`]). The rules of the
 //! operator's policy that apply depend on the module's signature ([`applicable_rules`]).
 
 mod applicable_rules;
@@ -12,6 +12,7 @@ mod config_and_dirs;
 mod digest_check;
 mod domain_paths;
 mod failure_policy;
+mod final_hook_settings;
 mod limits;
 mod migration_parameters;
 mod pod_facts;
@@ -56,6 +57,8 @@ pub struct ModuleIdentity<'a> {
 pub struct EffectiveSettings {
     /// Hook points and priorities.
     pub hook_points: Vec<Subscription>,
+    /// File, line and column of the `final: true` in the operator's policy that makes it a final hook; `None` for others.
+    pub final_rule: Option<String>,
     /// How a failure of the hook is handled.
     pub failure_policy: FailurePolicy,
     /// Limits of a call.
@@ -83,8 +86,10 @@ pub(crate) fn resolve(
 ) -> Result<EffectiveSettings, ResolveError> {
     let resolver = Resolver::of_module(identity, yaml, operator)?;
     resolver.check_digest()?;
+    resolver.check_final(base)?;
     Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
+        final_rule: resolver.final_rule.clone(),
         failure_policy: resolver.failure_policy()?,
         limits: resolver.limits(base)?,
         config: resolver.config()?,
@@ -106,6 +111,7 @@ pub(crate) fn admit(
 }
 
 /// The inputs of the resolution of one hook.
+#[derive(Clone)]
 struct Resolver<'a> {
     identity: ModuleIdentity<'a>,
     yaml: Option<&'a HookYaml>,
@@ -114,6 +120,8 @@ struct Resolver<'a> {
     rules: Vec<&'a Allow>,
     /// Whether a key of an applicable rule signed the module.
     is_signed: bool,
+    /// The position of the `final: true` of an applicable rule.
+    final_rule: Option<String>,
     /// Whether the operator's lists apply; they do not apply to gRPC sidecars, on which they cannot be enforced.
     is_restricted: bool,
 }
@@ -131,6 +139,12 @@ impl<'a> Resolver<'a> {
         yaml: Option<&'a HookYaml>,
         operator: Option<&'a OperatorPolicy>,
     ) -> Result<Self, ResolveError> {
+        if let Some(place) = operator.and_then(|policy| policy.denial(identity.digest)) {
+            return Err(ResolveError::Denied {
+                place,
+                digest: identity.digest.to_owned(),
+            });
+        }
         let rules = operator.map(|policy| applicable_rules::applicable_rules(policy, &identity));
         let rules = rules.transpose()?.unwrap_or_default();
         Ok(Self {
@@ -139,6 +153,10 @@ impl<'a> Resolver<'a> {
             operator,
             rules: rules.iter().map(|rule| &rule.allow).collect(),
             is_signed: rules.iter().any(|rule| rule.keys.is_some()),
+            final_rule: operator.and_then(|policy| {
+                let position = rules.iter().find_map(|rule| rule.final_position())?;
+                Some(policy.at(position))
+            }),
             is_restricted: true,
         })
     }

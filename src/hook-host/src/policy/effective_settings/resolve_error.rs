@@ -29,6 +29,16 @@ pub enum ResolveError {
         /// The module's digest.
         digest: String,
     },
+    /// The operator's policy denies the module, whatever else permits it.
+    #[error(
+        "{place}: the operator denies the module with the sha256 {digest}, whatever else permits it: use another build"
+    )]
+    Denied {
+        /// File, line and column in the policy.
+        place: String,
+        /// The module's digest.
+        digest: String,
+    },
     /// The operator's policy requires a signature.
     #[error(
         "{place}: modules that this rule names run only if one of its keys signed them: {reason}"
@@ -73,6 +83,7 @@ impl ResolveError {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::UnknownDigest { .. }
+            | Self::Denied { .. }
             | Self::NotSigned { .. }
             | Self::Sidecar { .. }
             | Self::NotGranted { .. } => true,

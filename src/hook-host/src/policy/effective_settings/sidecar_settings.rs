@@ -47,10 +47,12 @@ pub(crate) fn resolve_sidecar(
         operator,
         rules: Vec::new(),
         is_signed: false,
+        final_rule: None,
         is_restricted: false,
     };
     Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
+        final_rule: None,
         failure_policy: resolver.failure_policy()?,
         limits: base.clone(),
         config: BTreeMap::new(),

@@ -7,7 +7,8 @@ impl Resolver<'_> {
     pub(super) fn hook_points(&self) -> Result<Vec<Subscription>, ResolveError> {
         let declared = &self.identity.description.hook_points;
         let content = self.yaml.map(|yaml| &yaml.content);
-        let priority = content.and_then(|content| content.priority);
+        let priority = content.and_then(|content| content.priority.as_ref());
+        let priority = priority.map(|priority| *priority.get());
         let mut points: Vec<Subscription> = declared
             .iter()
             .map(|subscription| Subscription {
@@ -18,7 +19,7 @@ impl Resolver<'_> {
         if let Some((yaml, overrides)) = self.yaml.zip(content.and_then(|c| c.hook_points.as_ref()))
         {
             let mut chosen = Vec::new();
-            for entry in overrides {
+            for entry in overrides.get() {
                 let point = HookPoint::from(*entry.name.get());
                 let Some(subscription) = points.iter().find(|known| known.point == point) else {
                     let reason = format!("the module does not know the hook point {point}");

@@ -16,8 +16,8 @@ use crate::{FailurePolicy, HookPoint, PodPattern};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(in crate::policy) struct Content {
     pub(in crate::policy) sha256: Option<WithPosition<Sha256>>,
-    pub(in crate::policy) priority: Option<i32>,
-    pub(in crate::policy) hook_points: Option<Vec<HookPointOverride>>,
+    pub(in crate::policy) priority: Option<WithPosition<i32>>,
+    pub(in crate::policy) hook_points: Option<WithPosition<Vec<HookPointOverride>>>,
     pub(in crate::policy) failure_policy: Option<WithPosition<FailurePolicy>>,
     pub(in crate::policy) deadline: Option<WithPosition<DurationValue>>,
     pub(in crate::policy) memory: Option<WithPosition<SizeValue>>,

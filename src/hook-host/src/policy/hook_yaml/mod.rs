@@ -106,7 +106,7 @@ impl HookYaml {
     /// The hook points to which the module is narrowed; `None` for all of its hook points.
     #[must_use]
     pub fn hook_points(&self) -> Option<Vec<HookPoint>> {
-        let points = self.content.hook_points.as_ref()?.iter();
+        let points = self.content.hook_points.as_ref()?.get().iter();
         Some(
             points
                 .map(|entry| HookPoint::from(*entry.name.get()))
@@ -196,7 +196,8 @@ impl HookYaml {
     }
 
     fn check_hook_points_unique(&self) -> Result<(), PolicyError> {
-        let points = self.content.hook_points.as_deref().unwrap_or_default();
+        let points = self.content.hook_points.as_ref();
+        let points = points.map_or(&[][..], |points| points.get());
         for (index, point) in points.iter().enumerate() {
             let is_same = |other: &HookPointOverride| other.name.get() == point.name.get();
             if points[..index].iter().any(is_same) {

@@ -122,6 +122,13 @@ impl OperatorPolicy {
                 let reason = format!("a rule has from 1 to {MAX_KEYS} keys");
                 return Err(self.error_at(keys.position(), reason));
             }
+            if let Some(position) = rule.get().final_position()
+                && rule.get().digests.is_none()
+                && !has_keys
+            {
+                let reason = "a final rule names digests or keys: in its namespaces, any module would have the last word";
+                return Err(self.error_at(position, reason));
+            }
             for namespace in rule.get().namespaces() {
                 self.check_namespace(namespace)?;
             }

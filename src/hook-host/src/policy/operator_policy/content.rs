@@ -1,14 +1,12 @@
 //! The keys of the operator's policy.
 
-use serde::Deserialize;
-use sigstore_bundle::PublicKey;
-
 use crate::policy::hook_yaml::HookPointName;
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{
     Dangerous, Directory, DurationValue, Pattern, Sha256, SignerKey, SizeValue, WithPosition,
 };
 use crate::{FailurePolicy, MigrationParameter, PodPattern};
+use serde::Deserialize;
 
 /// Which modules may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -51,6 +49,7 @@ pub(in crate::policy) struct Content {
     pub(in crate::policy) limits: LimitCaps,
     pub(in crate::policy) allow: Option<WithPosition<Allow>>,
     pub(in crate::policy) rules: Vec<WithPosition<Rule>>,
+    pub(in crate::policy) denied_digests: Vec<WithPosition<Sha256>>,
 }
 
 /// The section `limits`.
@@ -85,13 +84,22 @@ pub(in crate::policy) struct Rule {
     pub(in crate::policy) namespaces: Option<WithPosition<Vec<WithPosition<String>>>>,
     pub(in crate::policy) keys: Option<WithPosition<Vec<WithPosition<SignerKey>>>>,
     pub(in crate::policy) allow: Allow,
+    /// Whether the rule's hooks run after all others.
+    #[serde(rename = "final")]
+    pub(in crate::policy) is_final: Option<WithPosition<bool>>,
 }
 
 impl Rule {
     /// The keys, one of which must have signed the module; `None` if the rule requires no signature.
-    pub(in crate::policy) fn signers(&self) -> Option<impl Iterator<Item = &PublicKey>> {
+    pub(in crate::policy) fn signers(&self) -> Option<impl Iterator<Item = &SignerKey>> {
         let keys = self.keys.as_ref()?;
-        Some(keys.get().iter().map(|key| &key.get().0))
+        Some(keys.get().iter().map(WithPosition::get))
+    }
+
+    /// The position of `final: true`, if the rule has it.
+    pub(in crate::policy) fn final_position(&self) -> Option<YamlPosition> {
+        let is_final = self.is_final.as_ref().filter(|is_final| *is_final.get())?;
+        Some(is_final.position())
     }
 
     /// The digests that the rule lists; empty if the rule applies to all.

@@ -8,7 +8,7 @@ mod warnings;
 use std::time::Duration;
 
 use super::{Allow, Content, Digests, OperatorPolicy, Rule, Sidecars};
-use crate::policy::yaml_values::{Dangerous, WithPosition};
+use crate::policy::yaml_values::{Dangerous, SignerKey, WithPosition};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
 pub use warnings::PolicyWarning;
@@ -86,8 +86,18 @@ impl Content {
         let empty = Allow::default();
         let allow = self.allow.as_ref().map_or(&empty, WithPosition::get);
         lines.extend(allow.lines(true));
+        if !self.denied_digests.is_empty() {
+            let denied = self.denied_digests.iter();
+            let denied: Vec<&str> = denied.map(|digest| digest.get().0.as_str()).collect();
+            lines.insert(1, format!("never: sha256 {}", denied.join(" or ")));
+        }
         for rule in &self.rules {
             lines.push(format!("{}, instead:", rule.get().subject()));
+            if rule.get().final_position().is_some() {
+                lines.push(
+                    "  final: called after all other hooks, what it changed is sealed".to_owned(),
+                );
+            }
             if rule.get().keys.is_some() {
                 lines.push("  not signed by such a key: refused".to_owned());
             }
@@ -131,10 +141,21 @@ impl Rule {
             parts => parts.join(" in "),
         };
         let keys = self.signers().into_iter().flatten();
-        let keys: Vec<String> = keys.map(|key| key.id().to_string()).collect();
+        let keys: Vec<String> = keys.map(SignerKey::text).collect();
         match keys.is_empty() {
             true => modules,
             false => format!("{modules}, signed by the key {}", keys.join(" or ")),
+        }
+    }
+}
+
+impl SignerKey {
+    /// The key's id and its condition.
+    fn text(&self) -> String {
+        let id = self.key.id();
+        match &self.not_before {
+            None => id.to_string(),
+            Some(date) => format!("{id} (not before {})", date.get()),
         }
     }
 }

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use hook_host::SigningDate;
 
 use crate::cached_compilation;
 use crate::interactive_compile;
 use crate::module_file_size::module_file_size;
 use crate::verb_failure::Failure;
+use crate::verbs::sign_and_verify::module_bytes;
 pub(crate) use minimal_policy::MinimalPolicy;
 pub(crate) use module_report::{InterfaceReport, ModuleReport};
 
@@ -47,6 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let loaded = cached_compilation::load_measured(path, &temp_dir.path().join("compiled"))?;
     let (module, compile_cost) = loaded.map_err(interactive_compile::unusable)?;
     let mut report = ModuleReport::new(&module, size, compile_cost.cost.as_ref());
+    let date = SigningDate::of(&module_bytes(path)?).ok().flatten();
+    report.signed_at = date.map(|date| date.to_string());
     report.is_policy_only = arguments.policy_only;
     Ok(report)
 }

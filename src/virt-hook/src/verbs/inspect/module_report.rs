@@ -26,6 +26,9 @@ pub(crate) struct ModuleReport {
     pub(crate) sha256: String,
     /// Size of the file in bytes.
     pub(crate) bytes: u64,
+    /// The date of signing in the module, which `virt-hook sign --dated` writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signed_at: Option<String>,
     /// The imported interfaces.
     pub(crate) imports: Vec<InterfaceReport>,
     /// The exported interfaces.
@@ -106,6 +109,7 @@ impl ModuleReport {
             wishes,
             sha256: module.digest().to_owned(),
             bytes,
+            signed_at: None,
             imports: imports.into_iter().map(InterfaceReport::from).collect(),
             exports: exports.into_iter().map(InterfaceReport::from).collect(),
             compile_millis: cost.map(|cost| cost.millis),
@@ -173,6 +177,9 @@ impl Report for ModuleReport {
         self.write_wishes(&mut text);
         text += &format!("sha256       {}\n", self.sha256);
         text += &format!("size         {} bytes\n", self.bytes);
+        if let Some(date) = &self.signed_at {
+            text += &format!("dated        {date}\n");
+        }
         if let Some(millis) = self.compile_millis {
             let peak = self.compile_peak_memory;
             let peak = peak.map_or(String::new(), |peak| {

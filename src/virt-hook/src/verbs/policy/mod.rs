@@ -77,6 +77,9 @@ struct ModulePolicy {
     module: PathBuf,
     /// The reason why the module is refused; `None` if it runs.
     refused: Option<String>,
+    /// Whether a rule makes it a final hook: one that is called after all others, whose changes are sealed.
+    #[serde(rename = "final")]
+    is_final: bool,
     /// The content of `allow` of the minimal policy with which the module runs.
     needs: MinimalPolicy,
 }
@@ -130,14 +133,15 @@ fn module_policy(
         work_dir,
         options,
     ));
-    let refused = match chain {
-        Ok(_) => None,
+    let (is_final, refused) = match chain {
+        Ok(chain) => (chain.hooks().iter().any(|info| info.is_final), None),
         Err(failure @ Failure::Internal(_)) => return Err(failure),
-        Err(refusal) => Some(refusal.to_string()),
+        Err(refusal) => (false, Some(refusal.to_string())),
     };
     Ok(ModulePolicy {
         module: hook.module.clone(),
         refused,
+        is_final,
         needs: MinimalPolicy::for_module(module.description()),
     })
 }
@@ -159,7 +163,10 @@ impl Report for PolicyReport {
         for module in &self.modules {
             let (file, needs) = (module.module.display().to_string(), module.needs.yaml());
             text += &match &module.refused {
-                None => format!("\n{}  {}\n", style.good("ok"), TerminalEscaped(&file)),
+                None => {
+                    let last = if module.is_final { " (final)" } else { "" };
+                    format!("\n{}  {}{last}\n", style.good("ok"), TerminalEscaped(&file))
+                }
                 Some(reason) => format!(
                     "\n{}  {}: {}\n",
                     style.bad("refused"),

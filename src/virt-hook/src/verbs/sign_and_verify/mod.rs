@@ -29,6 +29,6 @@ pub(crate) fn key<K>(
 }
 
 /// Reads the bytes of a module, without checking that it is one.
-fn module_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn module_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     input_file::read(path, interactive_compile::limits().module)
 }

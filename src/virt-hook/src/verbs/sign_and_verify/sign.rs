@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
+use hook_host::SigningDate;
 use hook_host::policy::module_signature;
 use serde::Serialize;
 use sigstore_bundle::{Bundle, SigningKey};
@@ -17,10 +18,14 @@ pub(crate) const HELP: &str = "\
 The signature is a Sigstore bundle, MODULE.sigstore.json beside the module. Launchers verify it without
 network if the operator's policy names the key. `cosign verify-blob` verifies it too.
 
+--dated writes the time into the module before it signs it, for policies whose key has a `notBefore`. The
+module then has another sha256, which the report names: pin, compile and publish that file.
+
 Examples:
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out hooks.key
   openssl pkey -in hooks.key -pubout -out hooks.pub
   virt-hook sign smbios.wasm --key hooks.key
+  virt-hook sign smbios.wasm --key hooks.key --dated
 
 Exit codes:
   0  the signatures are written
@@ -39,6 +44,10 @@ pub(crate) struct Arguments {
     /// The private key: ECDSA P-256, PEM (PKCS #8, not encrypted); `-` reads standard input
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
+    /// Write the time of this machine into the module, which is written again, and sign that. A time that the module has
+    /// is replaced
+    #[arg(long)]
+    dated: bool,
 }
 
 /// The signatures that were written.
@@ -54,41 +63,62 @@ struct SignatureReport {
     module: PathBuf,
     sha256: String,
     signature: PathBuf,
+    /// The date in the signed module.
+    #[serde(rename = "signedAt", skip_serializing_if = "Option::is_none")]
+    signed_at: Option<String>,
 }
 
 /// Signs the modules one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<SignReport, Failure> {
     let key = key(&arguments.key, SigningKey::from_pem)?;
-    let signatures = arguments.modules.iter().map(|path| sign_one(path, &key));
+    let signatures = arguments
+        .modules
+        .iter()
+        .map(|path| sign_one(path, &key, arguments.dated));
     Ok(SignReport {
         key: key.public_key().id().to_string(),
         signatures: signatures.collect::<Result<_, _>>()?,
     })
 }
 
-fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
-    let content = module_bytes(path)?;
+fn sign_one(path: &Path, key: &SigningKey, is_dated: bool) -> Result<SignatureReport, Failure> {
+    let mut content = module_bytes(path)?;
     if !content.starts_with(MAGIC) {
         return Err(Failure::usage(anyhow!(
             "{}: it is not WebAssembly, and only modules are signed",
             path.display()
         )));
     }
+    if is_dated {
+        content = SigningDate::now()
+            .stamp(&content)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Usage)?;
+    }
+    // What is signed as it is may be dated already.
+    let date = SigningDate::of(&content).ok().flatten();
     let bundle = Bundle::sign(&content, key).map_err(Failure::internal)?;
     let signature = module_signature::path_of(path);
+    // The module first: a module without its signature is refused, a signature without its module is of no use.
+    if is_dated {
+        output_file::write(path, &content).map_err(Failure::Internal)?;
+    }
     output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Internal)?;
     Ok(SignatureReport {
         module: path.to_owned(),
         sha256: bundle.sha256().unwrap_or_default(),
         signature,
+        signed_at: date.map(|date| date.to_string()),
     })
 }
 
 impl Report for SignReport {
     fn text(&self, _: Style) -> String {
         let lines = self.signatures.iter().map(|report| {
+            let date = report.signed_at.as_ref();
+            let date = date.map_or(String::new(), |date| format!(", dated {date}"));
             format!(
-                "{} (sha256 {})\n",
+                "{} (sha256 {}{date})\n",
                 report.signature.display(),
                 report.sha256
             )

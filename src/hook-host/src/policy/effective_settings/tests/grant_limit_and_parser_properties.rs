@@ -132,6 +132,48 @@ proptest! {
         }
     }
 
+    /// A tag before any key or value of a valid policy is refused at its line.
+    #[test]
+    fn a_tag_is_refused_at_its_line(at in 0..VALID_POLICY.len(), on_value in proptest::bool::ANY, tag in tags()) {
+        let mut lines: Vec<String> = VALID_POLICY.iter().map(|line| (*line).to_owned()).collect();
+        let line = &lines[at];
+        let key = line.find(|c: char| !" -".contains(c)).unwrap();
+        let value = line.find(": ").map_or(key, |colon| colon + 2);
+        let (before, after) = line.split_at(if on_value { value } else { key });
+        lines[at] = format!("{before}{tag}{after}");
+        let error = OperatorPolicy::parse(Path::new("p"), &lines.join("\n")).unwrap_err().to_string();
+        prop_assert!(error.starts_with(&format!("p:{}:", at + 1)), "{error}");
+        prop_assert!(error.contains("is not accepted: write the value itself"), "{error}");
+    }
+
+    /// Whatever the owner's `hook.yaml` says, a final hook runs at its own points and priorities, within the default limits
+    /// at least, and its failure stops the VM; or it does not run.
+    #[test]
+    fn a_hook_yaml_does_not_weaken_a_final_hook(
+        key in prop_oneof![
+            Just("priority: 7"), Just("hookPoints: []"), Just("hookPoints: [{name: Shutdown}]"), Just("failurePolicy: Ignore"),
+            Just("failurePolicy: Fail"), Just("deadline: 1s"), Just("deadline: 3s"), Just("memory: 16Mi"), Just("memory: 128Mi"),
+            Just("config: {key: x}"), Just("allow: {paths: [/domain/**]}"), Just("allow: {pod: []}"), Just("log: 1Ki"),
+        ],
+        is_final in proptest::bool::ANY,
+    ) {
+        let digest = "d".repeat(64);
+        let policy = format!("rules: [{{digests: [{digest}], final: {is_final}}}]\n");
+        let plain = resolve_texts(PLAIN_DESCRIPTION, None, Some(&policy)).unwrap();
+        prop_assert_eq!(plain.final_rule.is_some(), is_final);
+        match resolve_texts(PLAIN_DESCRIPTION, Some(key), Some(&policy)) {
+            Ok(settings) if is_final => {
+                prop_assert_eq!(settings.hook_points, plain.hook_points);
+                prop_assert_eq!(settings.failure_policy, FailurePolicy::Fail);
+                prop_assert!(settings.limits.call_deadline >= plain.limits.call_deadline);
+                prop_assert!(settings.limits.memory >= plain.limits.memory && settings.limits.log >= plain.limits.log);
+                prop_assert!(settings.config.is_empty());
+            }
+            Ok(_) => {}
+            Err(error) => prop_assert!(is_final, "{error}"),
+        }
+    }
+
     /// A single mistake in a valid policy is refused at its line.
     #[test]
     fn a_mistake_is_refused_at_its_line(at in 0..VALID_POLICY.len(), mistake in 0..3_usize) {
@@ -155,7 +197,7 @@ proptest! {
 }
 
 /// The lines of a valid policy.
-const VALID_POLICY: [&str; 9] = [
+const VALID_POLICY: [&str; 14] = [
     "digests: Pinned",
     "sidecars: Forbid",
     "failurePolicies: [Fail]",
@@ -165,7 +207,25 @@ const VALID_POLICY: [&str; 9] = [
     "allow:",
     "  paths: [/domain/title]",
     "  dirs: [/etc/hook]",
+    "rules:",
+    "  - digests: [2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae]",
+    "    namespaces: [infra]",
+    "    final: true",
+    "deniedDigests: [fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9]",
 ];
+
+/// Tags in each of their notations.
+fn tags() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just("!!str "),
+        Just("!!binary "),
+        Just("!include "),
+        Just("!local "),
+        Just("! "),
+        Just("!<tag:yaml.org,2002:str> "),
+        Just("!<!x> "),
+    ]
+}
 
 /// Arbitrary texts, and texts that resemble a policy.
 fn texts() -> impl Strategy<Value = String> {
@@ -180,6 +240,14 @@ fn texts() -> impl Strategy<Value = String> {
         Just("name"),
         Just("config"),
         Just("memory"),
+        Just("final"),
+        Just("true"),
+        Just("deniedDigests"),
+        Just("keys"),
+        Just("notBefore"),
+        Just("2026-11-01T00:00:00Z"),
+        Just("!!str"),
+        Just("!<x>"),
         Just("sha256"),
         Just("Fail"),
         Just("OnDefineDomain"),

@@ -85,6 +85,15 @@ impl OperatorPolicy {
                         digests";
             warn(self.at(dangerous.position()), text);
         }
+        let lists = |digest: &str| {
+            rules().any(|rule| rule.digests().iter().any(|listed| listed.0 == digest))
+        };
+        for denied in &content.denied_digests {
+            if lists(&denied.get().0) {
+                let text = "a rule lists this digest, too: its module is denied all the same; take it out of the rule";
+                warn(self.at(denied.position()), text);
+            }
+        }
         for rule in &content.rules {
             if let Some(dangerous) = &rule.get().allow.dangerous
                 && rule.get().digests.is_none()

@@ -7,6 +7,7 @@ fn failed_run(hook: &str, failure_policy: &str) -> RunReport {
     RunReport {
         hook: hook.to_owned(),
         hook_point: "Shutdown".to_owned(),
+        final_rule: None,
         outcome: "trap".to_owned(),
         reason: Some(format!("{hook} broke")),
         failure_policy: failure_policy.to_owned(),
