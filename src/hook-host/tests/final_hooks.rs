@@ -149,7 +149,8 @@ impl Pod {
 
     /// Puts a module of the VM's owner into a directory of its own.
     fn put(&mut self, directory: &str, module: &Module) {
-        let is_new = !self.dirs.hooks().join(directory).exists();
+        let module_file = self.dirs.hooks().join(directory).join("hook.wasm");
+        let is_new = !module_file.exists();
         self.owner_hooks += usize::from(is_new);
         self.dirs
             .put_modified_an_hour_ago(directory, "hook.wasm", &module.bytes);
