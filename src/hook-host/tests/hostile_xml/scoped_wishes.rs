@@ -95,8 +95,8 @@ async fn nothing_beside_the_disk_of_the_wish_is_changed() {
     );
     let (_, runs) = define(&chain, &nested).await.unwrap();
     let of_the_disk = "/domain/devices/disk[target/@dev='vda']/";
-    let paths = runs[0].changes.iter().map(|change| &change.path);
-    assert!(paths.into_iter().all(|path| path.starts_with(of_the_disk)));
+    let mut paths = runs[0].changes.iter().map(|change| &change.path);
+    assert!(paths.all(|path| path.starts_with(of_the_disk)));
     let tuned = BASE.replacen("discard=\"unmap\"", "discard=\"ignore\"", 1);
     define(&chain, &tuned).await.unwrap();
 }

@@ -224,7 +224,7 @@ async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
     dirs.put_hook("one");
     dirs.put_hook("two");
     let chain = collect(dirs.config(2)).await.unwrap();
-    let vmi = "replace\n<uuid>\n<sysinfo type='x'/><uuid>";
+    let vmi = "replace\n<uuid>\n<sysinfo type='smbios'/><uuid>";
     define(&chain, vmi).await.unwrap();
     assert_eq!(
         chain.last_touched("/domain/sysinfo").as_deref(),

@@ -163,10 +163,8 @@ pub(super) fn of_element(
 
 /// Whether the rules for an element of this name depend on this attribute.
 pub(crate) fn depends_on_attribute(element: &str, attribute: &str) -> bool {
-    let rules = RULES_BY_NAME.get(&(false, element)).into_iter().flatten();
-    rules
-        .into_iter()
-        .any(|rule| matches!(rule.when, When::With(name, _) if name == attribute))
+    let mut rules = RULES_BY_NAME.get(&(false, element)).into_iter().flatten();
+    rules.any(|rule| matches!(rule.when, When::With(name, _) if name == attribute))
 }
 
 /// The danger of an attribute whose element is not dangerous.
