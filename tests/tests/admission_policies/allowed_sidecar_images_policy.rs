@@ -37,5 +37,5 @@ fn launcher_pods_with_a_sidecar_of_another_registry_are_refused() {
         );
         refused += 1;
     }
-    assert_eq!(refused, 8);
+    assert!(refused >= 25, "{refused}");
 }

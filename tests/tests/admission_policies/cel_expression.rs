@@ -85,15 +85,24 @@ impl Scope {
 
     /// Adds a variable, or replaces its value.
     pub(crate) fn set(&mut self, name: &str, value: &Json) {
+        self.0.add_variable_from_value(name, cel_value(value));
+    }
+
+    /// Adds a variable with these members, or replaces it.
+    pub(crate) fn set_members(&mut self, name: &str, members: &HashMap<String, Value>) {
         self.0
-            .add_variable_from_value(name, cel::to_value(value).unwrap());
+            .add_variable_from_value(name, Value::Map(members.clone().into()));
     }
 
     /// Evaluates an expression. The error is the evaluator's message.
     pub(crate) fn evaluate(&self, source: &str) -> Result<Json, String> {
+        json(&self.value(source)?)
+    }
+
+    /// Evaluates an expression whose value is only used by others.
+    pub(crate) fn value(&self, source: &str) -> Result<Value, String> {
         let expression = parse(source)?;
-        let value = Value::resolve(&expression, &self.0).map_err(|error| error.to_string())?;
-        json(&value)
+        Value::resolve(&expression, &self.0).map_err(|error| error.to_string())
     }
 }
 
@@ -112,6 +121,25 @@ fn parse(source: &str) -> Result<Arc<IdedExpr>, String> {
         .unwrap()
         .insert(source.to_owned(), Arc::clone(&parsed));
     Ok(parsed)
+}
+
+/// JSON as a value. Its whole numbers are signed ones, which CEL does not mix with unsigned ones.
+fn cel_value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(number) => match number.as_i64() {
+            Some(number) => Value::Int(number),
+            None => Value::Float(number.as_f64().unwrap()),
+        },
+        Json::String(text) => Value::String(Arc::new(text.clone())),
+        Json::Array(items) => Value::List(Arc::new(items.iter().map(cel_value).collect())),
+        Json::Object(members) => {
+            let members = members.iter();
+            let members = members.map(|(name, member)| (name.clone(), cel_value(member)));
+            Value::Map(members.collect::<HashMap<_, _>>().into())
+        }
+    }
 }
 
 fn json(value: &Value) -> Result<Json, String> {

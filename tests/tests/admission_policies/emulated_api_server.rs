@@ -1,6 +1,8 @@
 //! Emulates the admission of an API server: the policies, and the validation of those parts of a pod that they change.
 
-use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
 
 use crate::admission_request::Request;
 use crate::cel_expression::Scope;
@@ -22,11 +24,11 @@ impl ApiServer {
         }
     }
 
-    /// The verdict of the emulation: the object that is stored, or the reason of the refusal.
+    /// The verdict of the emulation: the object that is stored, or the reasons of the refusal, one per line.
     pub(crate) fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
-            if applies(policy, &request)? {
-                mutate(policy, &mut request)?;
+            if let Some(scope) = scope_of_match(policy, &request)? {
+                mutate(policy, scope, &mut request)?;
             }
         }
         if request.object["kind"] == "Pod" {
@@ -35,16 +37,25 @@ impl ApiServer {
             }
             validate_pod(&request.object)?;
         }
-        for policy in &self.policies.validating {
-            if applies(policy, &request)? {
-                validate(policy, &request)?;
-            }
+        // The server evaluates all policies and answers with one of the refusals; which one is not defined.
+        let validations =
+            self.policies
+                .validating
+                .iter()
+                .map(|policy| match scope_of_match(policy, &request)? {
+                    Some(scope) => validate(policy, scope, &request),
+                    None => Ok(()),
+                });
+        let refusals: Vec<String> = validations.filter_map(Result::err).collect();
+        match refusals.is_empty() {
+            true => Ok(request.object),
+            false => Err(refusals.join("\n")),
         }
-        Ok(request.object)
     }
 }
 
-fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
+/// The scope of the policy's expressions, if it applies to the request.
+fn scope_of_match(policy: &Policy, request: &Request) -> Result<Option<Scope>, String> {
     // With this failure policy, an error refuses the request.
     assert_eq!(policy.failure_policy, "Fail", "{}", policy.name);
     let object = &request.object;
@@ -75,25 +86,27 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
     };
     let mut namespace = constraints.namespace_selector.match_labels.iter();
     if !namespace.all(|(key, value)| *namespace_label(key) == **value) {
-        return Ok(false);
+        return Ok(None);
     }
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
-        return Ok(false);
+        return Ok(None);
     }
+    // A false condition counts before an error, wherever it stands.
     let scope = request.scope();
+    let mut error = None;
     for NamedExpression { name, expression } in &policy.match_conditions {
         match scope.evaluate(expression) {
             Ok(Json::Bool(true)) => {}
-            Ok(Json::Bool(false)) => return Ok(false),
+            Ok(Json::Bool(false)) => return Ok(None),
             other => {
-                return Err(format!(
+                error = Some(format!(
                     "{}: match condition {name}: {other:?}",
                     policy.name
                 ));
             }
         }
     }
-    Ok(true)
+    error.map_or(Ok(Some(scope)), Err)
 }
 
 /// The variables of a request and a policy.
@@ -103,16 +116,15 @@ struct PolicyScope<'a> {
 }
 
 impl<'a> PolicyScope<'a> {
-    fn new(policy: &'a Policy, request: &Request) -> Self {
-        let mut scope = request.scope();
+    fn new(policy: &'a Policy, mut scope: Scope, request: &Request) -> Self {
         scope.set("namespaceObject", &request.namespace);
-        let (mut variables, mut variable_errors) = (json!({}), Vec::new());
-        scope.set("variables", &variables);
+        let (mut variables, mut variable_errors) = (HashMap::new(), Vec::new());
+        scope.set_members("variables", &variables);
         for NamedExpression { name, expression } in &policy.variables {
-            match scope.evaluate(expression) {
+            match scope.value(expression) {
                 Ok(value) => {
-                    variables[name] = value;
-                    scope.set("variables", &variables);
+                    variables.insert(name.clone(), value);
+                    scope.set_members("variables", &variables);
                 }
                 Err(error) => variable_errors.push((name.as_str(), error)),
             }
@@ -141,20 +153,21 @@ impl<'a> PolicyScope<'a> {
     }
 }
 
-fn mutate(policy: &Policy, request: &mut Request) -> Result<(), String> {
+fn mutate(policy: &Policy, scope: Scope, request: &mut Request) -> Result<(), String> {
     assert_eq!(policy.reinvocation_policy, "Never", "{}", policy.name);
-    for mutation in &policy.mutations {
-        assert_eq!(mutation.patch_type, "JSONPatch", "{}", policy.name);
-        let patch = PolicyScope::new(policy, request).evaluate(&mutation.json_patch.expression)?;
-        let patch: json_patch::Patch =
-            serde_json::from_value(patch).map_err(|error| error.to_string())?;
-        json_patch::patch(&mut request.object, &patch).map_err(|error| error.to_string())?;
-    }
-    Ok(())
+    let [mutation] = &policy.mutations[..] else {
+        panic!("{}: one mutation", policy.name);
+    };
+    assert_eq!(mutation.patch_type, "JSONPatch", "{}", policy.name);
+    let scope = PolicyScope::new(policy, scope, request);
+    let patch = scope.evaluate(&mutation.json_patch.expression)?;
+    let patch: json_patch::Patch =
+        serde_json::from_value(patch).map_err(|error| error.to_string())?;
+    json_patch::patch(&mut request.object, &patch).map_err(|error| error.to_string())
 }
 
-fn validate(policy: &Policy, request: &Request) -> Result<(), String> {
-    let scope = PolicyScope::new(policy, request);
+fn validate(policy: &Policy, scope: Scope, request: &Request) -> Result<(), String> {
+    let scope = PolicyScope::new(policy, scope, request);
     for validation in &policy.validations {
         match scope.evaluate(&validation.expression) {
             Ok(Json::Bool(true)) => {}

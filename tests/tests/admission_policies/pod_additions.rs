@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::pod_corpus::hook_sidecar_count;
+use crate::pod_corpus::{hook_sidecar_count, set_hook_sidecar_count};
 
 /// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the increase of the hook
 /// count.
@@ -24,11 +24,7 @@ pub(crate) fn additions(before: &Json, after: &Json) -> PodAdditions {
     let old = &before["spec"]["containers"][compute_index];
     let container = &mut rest["spec"]["containers"][compute_index];
     let mounts = split_off(&mut container["volumeMounts"], &old["volumeMounts"]);
-    container["command"] = if hook_sidecar_count(after) == hook_sidecar_count(before) {
-        container["command"].take()
-    } else {
-        old["command"].clone()
-    };
+    set_hook_sidecar_count(container, hook_sidecar_count(before));
     assert_eq!(rest, *before);
     for mount in &mounts {
         assert_eq!(mount["readOnly"], true, "{mount}");

@@ -1,73 +1,96 @@
-//! The pods of the corpus `rendered-pods`, their annotations, and the parts of a pod that policies change.
+//! The pods of the corpora `rendered-pods*`, their annotations, and the parts of a pod that policies change.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
-/// The launcher's image in the corpus, and this project's image.
-const LAUNCHER_IMAGES: [&str; 2] = [
-    "registry.example/kubevirt/virt-launcher:v1.9.0",
-    "registry.example/virt-launcher:v1.9.0-wasm",
+/// The corpora: the directory, the prefix of the pods' names here, the least number of pods, and of those that start a VM.
+const CORPORA: [(&str, &str, usize, usize); 4] = [
+    ("rendered-pods", "", 31, 26),
+    ("rendered-pods-v1.9.0", "v1.9.0/", 5, 5),
+    ("rendered-pods-main", "main/", 27, 23),
+    ("rendered-pods-v1.8.4", "v1.8.4/", 29, 24),
 ];
 
-/// Every pod of the corpus with its name, and with this project's launcher as image.
-pub(crate) fn pods() -> Vec<(String, Json)> {
-    let [stock, ours] = LAUNCHER_IMAGES;
-    let pods = stock_pods().into_iter().map(|(name, pod)| {
-        let text = pod.to_string();
-        (name, text.replace(stock, ours).parse().unwrap())
-    });
-    pods.collect()
+static STOCK_PODS: LazyLock<Vec<(String, Json)>> =
+    LazyLock::new(|| CORPORA.into_iter().flat_map(corpus).collect());
+
+fn corpus(
+    (directory, prefix, pods, starting_a_vm): (&str, &str, usize, usize),
+) -> Vec<(String, Json)> {
+    let entries = fs::read_dir(workspace().join("tests/corpus").join(directory)).unwrap();
+    let mut found: Vec<(String, Json)> = entries
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name()?.to_str()?.strip_suffix(".pod.json")?;
+            let pod = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            Some((format!("{prefix}{name}"), pod))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let starting = found.iter().filter(|(name, _)| starts_a_vm(name)).count();
+    assert!(
+        found.len() >= pods && starting >= starting_a_vm,
+        "{directory}: {} pods, {starting} of which start a VM",
+        found.len()
+    );
+    found
 }
 
-/// Every pod of the corpus with its name, and with KubeVirt's own launcher as image.
-pub(crate) fn stock_pods() -> Vec<(String, Json)> {
-    let mut pods: Vec<(String, Json)> =
-        fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
-            .unwrap()
-            .filter_map(|entry| {
-                let path = entry.unwrap().path();
-                let name = path
-                    .file_name()?
-                    .to_str()?
-                    .strip_suffix(".pod.json")?
-                    .to_owned();
-                Some((
-                    name,
-                    serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
-                ))
-            })
-            .collect();
-    pods.sort_by(|a, b| a.0.cmp(&b.0));
-    assert_eq!(pods.len(), 31);
-    assert_eq!(
-        pods.iter().filter(|(name, _)| starts_a_vm(name)).count(),
-        26
-    );
+/// The same pods with this project's launcher as image.
+static PODS: LazyLock<Vec<(String, Json)>> = LazyLock::new(|| {
+    let pods = STOCK_PODS.iter();
+    pods.map(|(name, pod)| (name.clone(), with_our_launcher(pod)))
+        .collect()
+});
+
+/// Every pod of the corpora with its name, and with this project's launcher as image. Pods of v1.9.0 without further
+/// feature gates have their plain names, others a prefix: `main/plain`.
+pub(crate) fn pods() -> Vec<(String, Json)> {
+    PODS.clone()
+}
+
+/// The pods of v1.9.0, on which a real API server's verdicts were recorded.
+pub(crate) fn recorded_pods() -> Vec<(String, Json)> {
+    let mut pods = pods();
+    pods.retain(|(name, _)| !name.contains('/'));
     pods
 }
 
-/// A pod of the corpus, with this project's launcher as image.
-pub(crate) fn pod(name: &str) -> Json {
-    let pods = pods();
-    pods.into_iter()
-        .find(|(pod_name, _)| pod_name == name)
-        .unwrap()
-        .1
+/// Every pod of the corpora with its name, and with KubeVirt's own launcher as image.
+pub(crate) fn stock_pods() -> Vec<(String, Json)> {
+    STOCK_PODS.clone()
 }
 
-/// A pod of the corpus, with KubeVirt's own launcher as image.
+fn with_our_launcher(pod: &Json) -> Json {
+    let mut text = pod.to_string();
+    for version in ["v1.9.0", "v1.8.4", "main"] {
+        let stock = format!("registry.example/kubevirt/virt-launcher:{version}\"");
+        text = text.replace(&stock, "registry.example/virt-launcher:v1.9.0-wasm\"");
+    }
+    text.parse().unwrap()
+}
+
+/// A pod of the corpora, with this project's launcher as image.
+pub(crate) fn pod(name: &str) -> Json {
+    named(&PODS, name)
+}
+
+/// A pod of the corpora, with KubeVirt's own launcher as image.
 pub(crate) fn stock_pod(name: &str) -> Json {
-    let pods = stock_pods();
-    pods.into_iter()
-        .find(|(pod_name, _)| pod_name == name)
-        .unwrap()
-        .1
+    named(&STOCK_PODS, name)
+}
+
+fn named(pods: &[(String, Json)], name: &str) -> Json {
+    let pod = pods.iter().find(|(pod_name, _)| pod_name == name);
+    pod.unwrap_or_else(|| panic!("no pod {name}")).1.clone()
 }
 
 /// Whether the pod of the corpus starts a VM. Other pods bind claims or attach volumes.
 pub(crate) fn starts_a_vm(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap();
     !name.starts_with("novm") && !name.starts_with("hotplug-")
 }
 
@@ -89,14 +112,36 @@ pub(crate) fn virtual_machine(annotations: &[(&str, &str)]) -> Json {
     json!({"kind": "VirtualMachine", "metadata": {"name": "web"}, "spec": {"template": template}})
 }
 
+/// The words of a container's command line: `command`, and after it `args`.
+pub(crate) fn words(container: &Json) -> Vec<String> {
+    let lists = ["command", "args"].map(|list| container[list].as_array());
+    let words = lists.into_iter().flatten().flatten();
+    words
+        .map(|word| word.as_str().unwrap().to_owned())
+        .collect()
+}
+
 /// The value of `--hook-sidecars` of the launcher.
 pub(crate) fn hook_sidecar_count(pod: &Json) -> u64 {
-    let command = compute(pod)["command"].as_array().unwrap();
-    let flag = command
+    let words = words(compute(pod));
+    let mut flags = (0..words.len()).filter(|at| words[*at] == "--hook-sidecars");
+    let flag = flags.next().unwrap();
+    assert_eq!(flags.next(), None, "{words:?}");
+    words[flag + 1].parse().unwrap()
+}
+
+/// Sets the value of `--hook-sidecars`, in the list that has it.
+pub(crate) fn set_hook_sidecar_count(container: &mut Json, count: u64) {
+    let flag = words(container)
         .iter()
-        .position(|word| word == "--hook-sidecars")
-        .unwrap();
-    command[flag + 1].as_str().unwrap().parse().unwrap()
+        .position(|word| word == "--hook-sidecars");
+    let value = flag.unwrap() + 1;
+    let in_command = container["command"].as_array().map_or(0, Vec::len);
+    let value = match value.checked_sub(in_command) {
+        None => &mut container["command"][value],
+        Some(value) => &mut container["args"][value],
+    };
+    *value = count.to_string().into();
 }
 
 pub(crate) fn compute(pod: &Json) -> &Json {

@@ -1,13 +1,14 @@
-//! Tests the files of the policies: both API versions, the recorded files, the rows in `docs/admission.md`, and the
-//! patch of the overlay `whole-cluster`.
+//! Tests the files of the policies: both API versions, the recorded files, their rule for a launcher, the rows in
+//! `docs/admission.md`, and the patch of the overlay `whole-cluster`.
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
 use crate::policy_files::documents;
 use crate::shipped_policies::policy_file;
+use crate::virt_hook_deploy_manifests::deploy;
 
 #[test]
 fn both_api_versions_have_the_same_policies() {
@@ -66,6 +67,49 @@ fn recorded_policies_are_the_ones_that_were_recorded() {
         let found = files("admission") + files("canary");
         assert_eq!(found, ALL_POLICIES.len() + kustomizations, "{version}");
     }
+}
+
+/// A policy's expressions of this name, of `matchConditions` or `variables`, with blanks for line breaks.
+fn expressions(objects: &[Json], list: &str, name: &str) -> Vec<String> {
+    let lists = objects
+        .iter()
+        .filter_map(|object| object["spec"][list].as_array());
+    let named = lists.flatten().filter(|item| item["name"] == name);
+    let texts = named.map(|item| item["expression"].as_str().unwrap());
+    texts
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+/// A policy that knows a launcher by another rule than the guard lets it start without its hooks.
+#[test]
+fn every_policy_and_the_guard_know_a_launcher_by_the_same_rule() {
+    let mut sources: Vec<(String, Vec<Json>)> = ALL_POLICIES
+        .iter()
+        .map(|(name, _)| (policy_file(name, "v1"), documents(&policy_file(name, "v1"))))
+        .collect();
+    let plugin = ["--as", "plugin", "--image", "registry.example/hooks:1"];
+    sources.push(("virt-hook deploy".to_owned(), deploy(&plugin)));
+    let [rule, ..] = &expressions(&sources[0].1, "matchConditions", "starts-a-vm")[..] else {
+        panic!("no rule");
+    };
+    for (source, objects) in &sources {
+        let policies = objects.iter().filter(|object| {
+            let kind = object["kind"].as_str().unwrap();
+            kind.ends_with("AdmissionPolicy")
+        });
+        let rules = expressions(objects, "matchConditions", "starts-a-vm");
+        assert_eq!(rules.len(), policies.count(), "{source}");
+        for found in rules {
+            assert_eq!(found, *rule, "{source}");
+        }
+    }
+    let guard = documents("deploy/admission/guard/refuse-unusable-hook-annotations.yaml");
+    let launchers = &expressions(&guard, "variables", "launchers")[0];
+    let (_, shell) = rule.split_once("c.name == 'compute' && ").unwrap();
+    let shell = shell.strip_suffix(')').unwrap();
+    let expected = format!("filter(c, c.name == 'compute' && !({shell}))");
+    assert!(launchers.ends_with(&expected), "{launchers}: {expected}");
 }
 
 /// virt-operator applies the patch to virt-controller's Deployment. The arguments here are those of KubeVirt v1.9.

@@ -4,7 +4,9 @@
 use crate::admission_request::Request;
 use crate::emulated_api_server::ApiServer;
 use crate::pod_additions::additions;
-use crate::pod_corpus::{Annotations, annotated, hook_sidecar_count, pod, pods, starts_a_vm};
+use crate::pod_corpus::{
+    Annotations, annotated, hook_sidecar_count, pod, recorded_pods, starts_a_vm,
+};
 use crate::policy_files::policies;
 
 /// An emulated API server with these policies of the recording.
@@ -26,7 +28,7 @@ const ONE_MODULE: &str = "wasm-hook.example.com/image";
 fn a_policy_that_reads_args_refuses_every_annotated_launcher_pod() {
     let server = recorded_server(&["reads-args"]);
     let mut refused = 0;
-    for (name, mut pod) in pods() {
+    for (name, mut pod) in recorded_pods() {
         server.admit(Request::create(pod.clone())).unwrap();
         pod["metadata"]["annotations"][ONE_MODULE] = "registry.example/hooks:1".into();
         if let Err(error) = server.admit(Request::create(pod)) {
@@ -45,7 +47,7 @@ fn a_policy_that_reads_args_refuses_every_annotated_launcher_pod() {
 #[test]
 fn a_policy_without_starts_a_vm_refuses_temporary_pods() {
     let server = recorded_server(&["takes-temporary-pods"]);
-    for (name, mut pod) in pods() {
+    for (name, mut pod) in recorded_pods() {
         pod["metadata"]["annotations"][ONE_MODULE] = "registry.example/hooks:1".into();
         let answer = server.admit(Request::create(pod.clone()));
         if name.starts_with("novm") {
@@ -81,7 +83,7 @@ fn policies_change_launcher_pods_as_recorded() {
     ];
     for (policy, annotations, volumes, mounts, counted) in cases {
         let server = recorded_server(&[policy]);
-        for (name, pod) in pods() {
+        for (name, pod) in recorded_pods() {
             let plain = server.admit(Request::create(pod.clone())).unwrap();
             assert_eq!(plain, pod, "{policy}: {name}");
             let pod = annotated(pod, annotations);
@@ -105,7 +107,7 @@ fn policies_change_launcher_pods_as_recorded() {
 fn namespace_annotations_add_hooks_as_recorded() {
     let server = recorded_server(&["hooks-by-namespace"]);
     let annotations = [("image", "registry.example/hooks:1"), ("hooks", "audit")];
-    for (name, pod) in pods() {
+    for (name, pod) in recorded_pods() {
         let mut request = Request::create(pod.clone());
         assert_eq!(server.admit(request.clone()).unwrap(), pod, "{name}");
         request.namespace = annotated(request.namespace, &annotations);

@@ -1,6 +1,8 @@
 //! The guard admits claims that a hook sidecar mounts into the launcher's container only below the sidecar's own paths, not
 //! over the launcher's programs or the operator's policy.
 
+use serde_json::json;
+
 use super::guard;
 use crate::admission_request::Request;
 use crate::pod_corpus::{annotated, pod};
@@ -67,14 +69,18 @@ fn shared_claims_mounted_over_programs_or_the_operators_policy_are_refused() {
         let answer = guard().admit(Request::create(pod));
         assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
     }
-    // The claim's volume has the name of the volume that the mutating policy adds: only the paths that the annotation
-    // `claim-hooks` names are admitted.
+    // The claim's volume has the name of the volume that the mutating policy adds: beside the policy's mount, only the
+    // sidecar's own paths are admitted.
     let name = claim["name"].to_string();
     let renamed = shared.to_string().replace(&name, "\"wasm-claim-hooks\"");
     let annotations = [("claim", "wasm-claim-hooks"), ("claim-hooks", "x")];
-    let renamed = annotated(renamed.parse().unwrap(), &annotations);
+    let mut renamed = annotated(renamed.parse().unwrap(), &annotations);
+    renamed["spec"]["containers"][compute]["volumeMounts"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "wasm-claim-hooks", "mountPath": "/etc/virt-launcher/hooks/x", "subPath": "x"}));
     for (path, refused) in [
-        ("/etc/virt-launcher/hooks/x", false),
+        ("/mnt/x", false),
         ("/etc/virt-launcher/hooks/y", true),
         ("/etc/virt-launcher/hooks/x/", true),
         ("/etc/virt-launcher/hooks/../../../usr/bin", true),

@@ -3,6 +3,7 @@
 mod annotations;
 mod claims_shared_with_sidecars;
 mod launcher_pods;
+mod volumes_of_policies;
 
 use crate::emulated_api_server::ApiServer;
 use crate::policy_files::policies;

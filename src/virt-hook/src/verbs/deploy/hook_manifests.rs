@@ -12,6 +12,13 @@ use crate::verbs::image::{HOOK_YAML, MODULE_FILE, PackedHook};
 const PLUGINS_DIR: &str = "/var/run/kubevirt-plugin";
 /// The value of the label `kubevirt.io` that only the pods of launchers have.
 const LAUNCHER_LABEL: &str = "virt-launcher";
+/// Which of these pods start a VM: all but the temporary ones that bind volume claims, whose container `compute` runs a
+/// shell. `deploy/admission` has the same expression.
+const STARTS_A_VM: &str = "\
+    !object.spec.containers.exists(c, c.name == 'compute' \
+    && c.?command[?0].orValue('').matches('^(/usr)?/bin/(ba)?sh$') \
+    && !(c.?command.orValue([]) + c.?args.orValue([])).exists(w, \
+    w.contains('virt-launcher') || w.contains('--hook-sidecars')))";
 
 /// A ConfigMap with all files of a hook.
 pub(super) fn config_map(hook: &PackedHook, namespace: &str) -> Value {
@@ -101,7 +108,7 @@ pub(super) fn plugin_mount_policy(
             },
             "matchConditions": [{
                 "name": "starts-a-vm",
-                "expression": "object.spec.containers.exists(c, c.name == 'compute' && '--hook-sidecars' in c.?command.orValue([]))",
+                "expression": STARTS_A_VM,
             }],
             "variables": [{
                 "name": "compute",
