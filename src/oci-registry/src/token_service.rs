@@ -107,53 +107,29 @@ impl TokenRequest<'_> {
         Ok(())
     }
 
-    /// The scope to request: the challenge's, or this repository's if the challenge has none. A scope of another
-    /// repository is an error, because a token service of several registries might grant it. A client that can push
-    /// always requests push too: its first request only reads, for which some registries (Quay) ask for pull alone, and
-    /// then refuse that token for a repository that does not exist yet.
+    /// The scope to request: reading, or reading and writing, of this repository alone, whatever the challenge asks for.
+    /// Some registries (Quay) ask for pull at the first request of a push, and then refuse that token for a repository
+    /// that does not exist yet; and a registry that asks for more than pull would get a token that can do more. A challenge
+    /// for another repository is an error, because a token service of several registries might grant it.
     fn scope(&self, challenge_scope: Option<&str>) -> Result<String, RegistryError> {
         let scope_prefix = format!("repository:{}:", self.repository);
-        let Some(challenge_scope) = challenge_scope else {
-            let actions = if self.can_push { "pull,push" } else { "pull" };
-            return Ok(format!("{scope_prefix}{actions}"));
-        };
         let is_other_repository =
             |item: &str| item.starts_with("repository:") && !item.starts_with(&scope_prefix);
-        if challenge_scope.split(' ').any(is_other_repository) {
+        if let Some(challenge_scope) = challenge_scope
+            && challenge_scope.split(' ').any(is_other_repository)
+        {
             return Err(self.malformed(format!(
                 "it wants a token for {}, which is another repository",
                 quote(challenge_scope)
             )));
         }
-        if !self.can_push {
-            return Ok(challenge_scope.to_owned());
-        }
-        let with_push =
-            challenge_scope
-                .split(' ')
-                .map(|item| match item.strip_prefix(scope_prefix.as_str()) {
-                    Some(actions) => format!("{scope_prefix}{}", with_pull_and_push(actions)),
-                    None => item.to_owned(),
-                });
-        Ok(with_push.collect::<Vec<_>>().join(" "))
+        let actions = if self.can_push { "pull,push" } else { "pull" };
+        Ok(format!("{scope_prefix}{actions}"))
     }
 
     fn malformed(&self, reason: String) -> RegistryError {
         RegistryError::malformed(self.origin, reason)
     }
-}
-
-fn with_pull_and_push(actions: &str) -> String {
-    let mut all: Vec<_> = actions
-        .split(',')
-        .filter(|action| !action.is_empty())
-        .collect();
-    for action in ["pull", "push"] {
-        if !all.contains(&action) {
-            all.push(action);
-        }
-    }
-    all.join(",")
 }
 
 fn without_port(host: &str) -> &str {

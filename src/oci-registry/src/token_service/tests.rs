@@ -110,41 +110,36 @@ fn credentials_are_sent_only_to_the_registrys_host_and_to_allowed_hosts() {
 }
 
 #[test]
-fn scopes_of_other_repositories_are_errors_and_push_is_added() {
+fn a_token_is_requested_for_the_access_that_is_needed_whatever_the_challenge_asks_for() {
     let mut request = request("r.example", false, None, &[]);
-    for (challenged, expected) in [
-        (
-            "repository:team/hooks:pull",
-            "repository:team/hooks:pull,push",
-        ),
-        (
-            "repository:team/hooks:push",
-            "repository:team/hooks:push,pull",
-        ),
-        (
-            "repository:team/hooks:*",
-            "repository:team/hooks:*,pull,push",
-        ),
-        (
-            "aws repository:team/hooks:",
-            "aws repository:team/hooks:pull,push",
-        ),
+    for (can_push, expected) in [
+        (false, "repository:team/hooks:pull"),
+        (true, "repository:team/hooks:pull,push"),
     ] {
-        assert_eq!(request.scope(Some(challenged)).unwrap(), expected);
+        request.can_push = can_push;
+        for challenged in [
+            None,
+            Some(""),
+            Some("aws"),
+            Some("registry:catalog:*"),
+            Some("repository:team/hooks:pull"),
+            Some("repository:team/hooks:*"),
+            Some("repository:team/hooks:delete,push"),
+            Some("registry:catalog:* repository:team/hooks:delete"),
+        ] {
+            assert_eq!(
+                request.scope(challenged).unwrap(),
+                expected,
+                "{challenged:?}"
+            );
+        }
+        for other in [
+            "repository:team/other:pull",
+            "repository:team/hooks:pull repository:x:push",
+            "repository:team/hooks/../x:pull",
+        ] {
+            let error = request.scope(Some(other)).unwrap_err().to_string();
+            assert!(error.contains("another repository"), "{error}");
+        }
     }
-    assert_eq!(request.scope(Some("aws")).unwrap(), "aws");
-    assert_eq!(
-        request.scope(None).unwrap(),
-        "repository:team/hooks:pull,push"
-    );
-    for other in [
-        "repository:team/other:pull",
-        "repository:team/hooks:pull repository:x:push",
-    ] {
-        let error = request.scope(Some(other)).unwrap_err().to_string();
-        assert!(error.contains("another repository"), "{error}");
-    }
-    request.can_push = false;
-    let pull = "repository:team/hooks:pull";
-    assert_eq!(request.scope(Some(pull)).unwrap(), pull);
 }

@@ -3,6 +3,7 @@
 
 #[path = "../support/example_modules.rs"]
 mod example_modules;
+mod hostile_registries;
 mod image_layers;
 mod invalid_answers;
 mod older_wasm_artifacts;

@@ -18,6 +18,8 @@ pub(crate) enum Answer {
         /// The `Content-Length`, if it is not the body's.
         content_length: Option<usize>,
     },
+    /// The body, a byte each 0.3 s.
+    Trickle(Vec<u8>),
     /// No answer, for longer than a client waits.
     Silence,
 }
@@ -45,7 +47,7 @@ impl Answer {
                 body,
                 content_length,
             },
-            silence @ Self::Silence => silence,
+            other => other,
         }
     }
 
@@ -92,7 +94,7 @@ impl Answer {
                 body,
                 content_length: Some(length),
             },
-            silence @ Self::Silence => silence,
+            other => other,
         }
     }
 }
@@ -102,6 +104,7 @@ pub(crate) struct ScriptedRegistry {
     port: u16,
     host: String,
     authorizations: Arc<Mutex<Vec<Option<String>>>>,
+    paths: Arc<Mutex<Vec<String>>>,
 }
 
 impl ScriptedRegistry {
@@ -110,18 +113,33 @@ impl ScriptedRegistry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let authorizations = Arc::new(Mutex::new(Vec::new()));
+        let paths = Arc::new(Mutex::new(Vec::new()));
         let (answer, seen) = (Arc::new(answer), Arc::clone(&authorizations));
+        let seen_paths = Arc::clone(&paths);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
-                std::thread::spawn(move || serve(&stream, &*answer, &seen));
+                let seen_paths = Arc::clone(&seen_paths);
+                std::thread::spawn(move || {
+                    let answer = |path: &str| {
+                        seen_paths.lock().unwrap().push(path.to_owned());
+                        answer(path)
+                    };
+                    serve(&stream, &answer, &seen);
+                });
             }
         });
         Self {
             port,
             host: format!("localhost:{port}"),
             authorizations,
+            paths,
         }
+    }
+
+    /// The path of each request so far.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.paths.lock().unwrap().clone()
     }
 
     /// The registry's address with another host name, so that clients take it for another host.
@@ -172,6 +190,19 @@ fn serve(
     authorizations.lock().unwrap().push(authorization);
     match answer(&path) {
         Answer::Silence => std::thread::sleep(Duration::from_secs(60)),
+        Answer::Trickle(body) => {
+            let head = format!(
+                "HTTP/1.1 200 Status\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(head.as_bytes());
+            for byte in body {
+                if stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        }
         Answer::Response {
             status,
             headers,
