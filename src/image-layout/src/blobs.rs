@@ -1,7 +1,7 @@
 //! Reads and writes the blobs of a layout, which are files named by their digest, and its JSON files.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -35,9 +35,10 @@ pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<Digest, ImageError>
 /// Writes a blob with a known digest, unless the layout has it already.
 pub(crate) fn write_once(layout: &Path, digest: &Digest, content: &[u8]) -> Result<(), ImageError> {
     let path = blob_path(layout, digest);
-    match path.exists() {
-        true => Ok(()),
-        false => fs::write(&path, content).map_err(ImageError::io(path)),
+    let created = fs::File::create_new(&path);
+    match created.and_then(|mut file| file.write_all(content)) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        written => written.map_err(ImageError::io(path)),
     }
 }
 
@@ -57,7 +58,11 @@ pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageErro
     let digest = parse_digest(from, digest)?;
     let (source, target) = (blob_path(from, &digest), blob_path(to, &digest));
     let mut reader = fs::File::open(&source).map_err(ImageError::io(&source))?;
-    let mut writer = fs::File::create(&target).map_err(ImageError::io(&target))?;
+    let mut writer = match fs::File::create_new(&target) {
+        // Two layers of an image can be the same.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        created => created.map_err(ImageError::io(&target))?,
+    };
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {

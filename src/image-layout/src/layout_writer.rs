@@ -1,6 +1,7 @@
 //! Creates the directories of a layout, and writes its files that are not blobs.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
@@ -15,6 +16,11 @@ pub(crate) fn create(layout: &Path) -> Result<(), ImageError> {
     if layout.exists() {
         return Err(ImageError::OutputExists(layout.to_owned()));
     }
+    if let Some(parent) = layout.parent() {
+        fs::create_dir_all(parent).map_err(ImageError::io(parent))?;
+    }
+    // The directory is new, so nobody has put links into it.
+    fs::create_dir(layout).map_err(ImageError::io(layout))?;
     let blobs = layout.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(ImageError::io(blobs))
 }
@@ -33,5 +39,7 @@ pub(crate) fn finish(layout: &Path, name: &str, mut image: Json) -> Result<Strin
 }
 
 fn write_file(path: &Path, value: &Json) -> Result<(), ImageError> {
-    fs::write(path, value.to_string()).map_err(ImageError::io(path))
+    let created = File::create_new(path);
+    let written = created.and_then(|mut file| file.write_all(value.to_string().as_bytes()));
+    written.map_err(ImageError::io(path))
 }

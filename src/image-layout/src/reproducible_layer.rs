@@ -125,7 +125,9 @@ impl Layer {
             fs::create_dir_all(parent).map_err(ImageError::io(parent))?;
             let result = match &entry.content {
                 Content::Directory => fs::create_dir_all(&path),
-                Content::File(content) => fs::write(&path, content),
+                Content::File(content) => {
+                    fs::File::create_new(&path).and_then(|mut file| file.write_all(content))
+                }
                 Content::Link(target) => symlink(target, &path),
             };
             result.map_err(ImageError::io(&path))?;

@@ -1,18 +1,83 @@
 //! Atomic writes of output files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
+/// The mode of a new file, of which the user's umask takes away.
+const MODE: u32 = 0o666;
+
 /// Writes a file atomically, by renaming: a launcher may be watching the directory.
+///
+/// The directory may be a stranger's checkout. The temporary file has a random name and is created exclusively, so that no
+/// link there is followed; a link under the final name is replaced, and the file that it names stays as it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| anyhow!("{}: it names no file", path.display()))?;
-    let mut partial = PathBuf::from(path);
-    partial.set_file_name(format!(".{}.arriving", name.to_string_lossy()));
-    fs::write(&partial, bytes)
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| format!("writing {}", path.display()))
+    let directory = path.parent().filter(|parent| *parent != Path::new(""));
+    let directory = directory.unwrap_or(Path::new("."));
+    let prefix = format!(".{}.", name.to_string_lossy());
+    let written = write_and_rename(path, directory, &prefix, bytes);
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
+fn write_and_rename(path: &Path, directory: &Path, prefix: &str, bytes: &[u8]) -> io::Result<()> {
+    // It is removed on drop if it has not been renamed.
+    let mut file = tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(".arriving")
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_under_the_final_or_a_temporary_name_is_not_followed() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
+        fs::write(path("victim"), "precious").unwrap();
+        for name in ["hook.wasm", ".hook.wasm.arriving"] {
+            symlink(path("victim"), path(name)).unwrap();
+        }
+        write(&path("hook.wasm"), b"new").unwrap();
+        assert_eq!(fs::read(path("victim")).unwrap(), b"precious");
+        assert_eq!(fs::read(path("hook.wasm")).unwrap(), b"new");
+        assert!(path("hook.wasm").symlink_metadata().unwrap().is_file());
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing_behind() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp_dir.path().join("directory/in-use")).unwrap();
+        let error = write(&temp_dir.path().join("directory"), b"x").unwrap_err();
+        assert!(error.to_string().contains("writing "), "{error}");
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 1);
+        assert!(write(Path::new("/"), b"x").is_err());
+        assert!(write(&temp_dir.path().join("missing/file"), b"x").is_err());
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_that_the_umask_leaves() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
+        fs::write(path("reference"), "").unwrap();
+        write(&path("file"), b"").unwrap();
+        let mode = |name: &str| path(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode("file"), mode("reference"));
+    }
 }

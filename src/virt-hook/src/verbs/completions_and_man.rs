@@ -11,6 +11,7 @@ use clap_mangen::Man;
 use serde::Serialize;
 
 use crate::output::{Report, Style};
+use crate::output_file;
 use crate::verb_failure::Failure;
 
 const PROGRAM_NAME: &str = "virt-hook";
@@ -78,7 +79,7 @@ fn write_pages(directory: &Path, mut program: Command) -> anyhow::Result<ManRepo
         // `build` has set the display names, such as `virt-hook-policy-check`.
         let name = command.get_display_name().unwrap_or(PROGRAM_NAME);
         let path = directory.join(format!("{name}.1"));
-        fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
+        output_file::write(&path, page(command)?.as_bytes())?;
         pages.push(path);
     }
     Ok(ManReport { pages })

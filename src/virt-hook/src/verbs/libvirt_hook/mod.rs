@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use kubevirt_api::libvirt_migration_hook_protocol::{MIGRATED_MARKER, SOCKET};
+use rustix::fs::OFlags;
 
 pub(crate) const HELP: &str = "\
 libvirt runs /etc/libvirt/hooks/qemu with these arguments. Make that file a link to this program under the
@@ -111,10 +112,12 @@ fn handle_call(arguments: &Arguments) -> Result<(), String> {
     }
 }
 
-/// Creates the marker, which decides which PVC with TPM and EFI state is kept after an interrupted migration.
+/// Creates the marker, which decides which PVC with TPM and EFI state is kept after an interrupted migration. A link under
+/// its name is not followed.
 fn create_marker(marker: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o644);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options.open(marker).map(drop)
 }
 
@@ -156,6 +159,14 @@ mod tests {
         }
         let mode = std::fs::metadata(&marker).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
+        let (link, other) = (
+            directory.path().join("link"),
+            directory.path().join("other"),
+        );
+        std::fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(call(&link, "a release end migrated").is_err());
+        assert_eq!(std::fs::read(&other).unwrap(), b"kept");
         let error = call(&marker.join("x"), "a release end migrated").unwrap_err();
         assert!(error.contains("migrated/x"), "{error}");
     }

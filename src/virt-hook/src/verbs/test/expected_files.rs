@@ -5,7 +5,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use anyhow::Context;
@@ -14,6 +13,7 @@ use domain_xml::host::diff;
 use super::actual_result::ActualResult;
 use super::difference::{Difference, changes_text, parse};
 use crate::inputs::input_file;
+use crate::output_file;
 use crate::verb_failure::Failure;
 
 /// The beginning of the names of all expected files.
@@ -129,8 +129,7 @@ impl ExpectedFiles {
             fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         for (name, text) in &files {
-            let (path, partial) = (path(name), dir.join(format!(".{PREFIX}{name}.part")));
-            write_atomically(&path, &partial, text).with_context(|| path.display().to_string())?;
+            output_file::write(&path(name), text.as_bytes())?;
         }
         Ok(())
     }
@@ -168,10 +167,6 @@ impl ExpectedFiles {
 
 fn titled(name: &str, text: &str) -> String {
     format!("{PREFIX}{name}:\n{text}")
-}
-
-fn write_atomically(path: &Path, partial: &Path, text: &str) -> io::Result<()> {
-    fs::write(partial, text).and_then(|()| fs::rename(partial, path))
 }
 
 fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Option<Difference> {
