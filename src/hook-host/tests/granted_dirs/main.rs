@@ -231,3 +231,79 @@ async fn a_replay_follows_no_link_out_of_the_recorded_directories() {
         "{error}"
     );
 }
+
+/// Opens `path` in the first directory, with links followed. Traps unless the answer is `errno`.
+fn opening(dir: &Path, path: &str, errno: u16) -> Vec<u8> {
+    let name = format!(r#"(data (i32.const 512) "{path}")"#);
+    let define = format!(
+        "(if (i32.ne (i32.const {errno}) (call $open (i32.const 3) (i32.const 1) (i32.const 512)
+            (i32.const {}) (i32.const 0) (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 64)))
+            (then unreachable))",
+        path.len()
+    );
+    let guest = HandwrittenGuest {
+        fields: name.leak(),
+        ..guest(dir, define.leak())
+    };
+    guest.module()
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_a_granted_directory() {
+    const OK: u16 = 0;
+    const ENOTDIR: u16 = 54;
+    const EPERM: u16 = 63;
+    let (_temporary, root) = temporary_dir();
+    let granted = root.join("g");
+    std::fs::create_dir_all(granted.join("sub")).unwrap();
+    std::fs::create_dir(root.join("outdir")).unwrap();
+    for (file, content) in [
+        ("g/f", "INSIDE"),
+        ("secret-outside", "SECRET"),
+        ("outdir/x", "SECRET"),
+    ] {
+        std::fs::write(root.join(file), content).unwrap();
+    }
+    let absolute = |name: &str| root.join(name).display().to_string();
+    for (link, target) in [
+        ("l1", "../secret-outside".to_owned()),
+        ("l2", absolute("secret-outside")),
+        ("l3", "../secret-outside/".to_owned()),
+        ("d1", "../outdir".to_owned()),
+        ("d2", "../outdir/".to_owned()),
+        ("d3", absolute("outdir/")),
+        ("d4", "../outdir/.".to_owned()),
+        ("p", "/proc/self/environ".to_owned()),
+        ("fd", "/proc/self/fd/".to_owned()),
+        ("dd", "..".to_owned()),
+    ] {
+        symlink(target, granted.join(link)).unwrap();
+    }
+    for (path, errno) in [
+        ("f", OK),
+        ("sub/../f", OK),
+        ("l1", EPERM),
+        ("l2", EPERM),
+        ("l3", EPERM),
+        ("d1/x", EPERM),
+        ("d2/x", EPERM),
+        ("d3/x", EPERM),
+        ("d4/x", EPERM),
+        ("d2//x", EPERM),
+        ("d2/./x", EPERM),
+        ("../secret-outside", EPERM),
+        ("/etc/passwd", EPERM),
+        ("dd/secret-outside", EPERM),
+        ("sub/../../secret-outside", EPERM),
+        ("p", EPERM),
+        ("fd/3", EPERM),
+        ("./d2/../f", EPERM),
+        ("d2/../outdir/x", EPERM),
+        ("d2/", EPERM),
+        ("f/", ENOTDIR),
+    ] {
+        let opens = chain(&opening(&granted, path, errno), &granted, None).await;
+        let opened = define(&opens).await;
+        assert!(opened.is_ok(), "{path}: {opened:?}");
+    }
+}
