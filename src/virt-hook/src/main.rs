@@ -5,6 +5,7 @@ mod cli;
 mod cloud_init_documents_by_name;
 mod collected_hooks;
 mod compiled_module_cache;
+mod granted_dirs;
 mod granting_policy;
 mod hook_limits_from_cgroup;
 mod hook_module;
@@ -17,6 +18,7 @@ mod module_discovery;
 mod module_file_size;
 mod output;
 mod output_file;
+mod shell_quoted_path;
 #[cfg(test)]
 mod test_files;
 mod tokio_runtime;
@@ -47,6 +49,10 @@ fn main() -> ExitCode {
     }
     // Modules are compiled in a child process, which is this program again.
     if let Some(code) = hook_host::compile_child() {
+        return code;
+    }
+    // So are libvirt's tools, which `check` runs.
+    if let Some(code) = check::confined_tool() {
         return code;
     }
     let cli = match Cli::try_parse() {

@@ -129,6 +129,17 @@ impl OperatorPolicy {
         Some(self.at(cap.position()))
     }
 
+    /// All directories that the policy grants, to any module.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        let of_all = self.content.allow.iter().map(WithPosition::get);
+        let of_rules = self.content.rules.iter().map(|rule| &rule.get().allow);
+        let lists = of_all
+            .chain(of_rules)
+            .filter_map(|allow| allow.dirs.as_ref());
+        let dirs = lists.flat_map(|list| list.get());
+        dirs.map(|dir| dir.get().0.as_path())
+    }
+
     /// Whether a module's settings may depend on the namespace.
     #[must_use]
     pub fn has_namespace_rules(&self) -> bool {

@@ -13,9 +13,12 @@ mod compiled_module_cache;
 mod deploy;
 mod deploy_refusals;
 mod dev;
+mod directories_of_hooks;
 mod doctor_completions_man;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
+#[path = "../support/handwritten_module.rs"]
+mod handwritten_module;
 mod image;
 mod inspect;
 mod misspelt_paths;
@@ -29,6 +32,7 @@ mod served_sidecar;
 mod sign_and_verify;
 #[path = "../support/signing_key.rs"]
 mod signing_key;
+mod strangers_modules;
 mod test_case_errors;
 mod test_case_files;
 mod test_case_inputs;

@@ -180,3 +180,16 @@ fn only_an_explicit_policy_file_must_exist() {
     let error = read(PolicySource::File(path)).unwrap_err();
     assert!(error.to_string().contains("no such file"));
 }
+
+#[test]
+fn directories_of_all_rules_are_listed() {
+    let text = "allow: {dirs: [/etc/teams]}\nrules: [{namespaces: [infra], allow: {dirs: [/etc/a, /etc/b]}}]\n";
+    let policy = parse(text).unwrap();
+    let directories: Vec<&Path> = policy.directories().collect();
+    assert_eq!(
+        directories,
+        ["/etc/teams", "/etc/a", "/etc/b"].map(Path::new)
+    );
+    let none = parse("{}").unwrap();
+    assert_eq!(none.directories().count(), 0);
+}

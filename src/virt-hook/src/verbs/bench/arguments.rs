@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::granting_policy::GrantArgs;
+
 pub(crate) const HELP: &str = "\
 Each compilation is a separate child process, as in a launcher. A call runs the hook point on a new
 instance, checks the grants, and records the changes. Through `virt-hook serve`, each call uses a new
@@ -28,9 +30,8 @@ pub(crate) struct Arguments {
     /// The VMI that the hook is called for [default: a built-in one]
     #[arg(long, value_name = "FILE")]
     pub(super) vmi: Option<PathBuf>,
-    /// The operator's policy; without it, the hook is granted all its wishes
-    #[arg(long, value_name = "FILE")]
-    pub(super) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) grants: GrantArgs,
     /// Number of calls to measure
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) calls: u32,

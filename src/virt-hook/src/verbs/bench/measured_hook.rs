@@ -10,7 +10,6 @@ use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
 use super::percentiles::LatencyPercentiles;
-use crate::granting_policy;
 use crate::hook_module::HookModule;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
@@ -58,13 +57,8 @@ impl MeasuredHook {
         let module = module.map_err(Failure::Internal)?;
         let module = module.map_err(Failure::from_load_error);
         let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
-        let policy = match &arguments.policy {
-            Some(policy) => policy.clone(),
-            None => {
-                granting_policy::write(std::slice::from_ref(module.description()), temp_dir.path())
-                    .map_err(Failure::Internal)?
-            }
-        };
+        let description = std::slice::from_ref(module.description());
+        let policy = arguments.grants.policy_for(description, temp_dir.path())?;
         Ok(Self {
             modules: module_discovery::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
             input: input(arguments.vmi.as_deref())?.with_attached_devices(),

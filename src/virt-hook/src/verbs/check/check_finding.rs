@@ -79,6 +79,10 @@ impl Finding {
         self.verdict == CheckVerdict::Failed
     }
 
+    pub(super) fn not_checked(&self) -> bool {
+        self.verdict == CheckVerdict::NotChecked
+    }
+
     pub(super) fn text(&self, style: Style) -> String {
         let word = match self.verdict {
             CheckVerdict::Passed => style.good("ok         "),

@@ -2,28 +2,37 @@
 //! change the domain again after libvirt normalised it. KubeVirt calls sidecars on such domains.
 //!
 //! The driver runs inside `virsh` (`qemu:///embed`) in its own directory: no daemon is involved and
-//! the machine's domains are not touched. Root switches to the user nobody.
+//! the machine's domains are not touched. The directory is thrown away, and nothing is undefined: libvirt would delete
+//! files that the domain names. Root switches to the user nobody. libvirt reads no domain with dangerous changes
+//! ([`first_dangerous_change`]); what is left is confined ([`super::confined_tool`]), since a VMI may be a stranger's, too.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
 
+use super::changes_without_dangerous_grants::first_dangerous_change;
 use super::check_finding::{CheckVerdict, Finding};
 use super::runs_on_all_vmis::RunsOnAllVmis;
-use super::tool_process::{ToolError, ToolOutput, run_tool};
+use super::tool_process::{ToolDirectories, ToolError, ToolOutput, run_tool};
 use super::two_runs_on_vmi::{TwoRuns, differences};
 use crate::verb_failure::Failure;
 
 const DEFINE_CHECK: &str = "libvirt";
 const UNCHANGED_CHECK: &str = "after libvirt";
 const NOBODY_UID: u32 = 65534;
+/// The name of the file with the domain, in the tool's current directory.
+const DOMAIN_FILE: &str = "domain.xml";
+/// The directory in libvirt's root with the capabilities of QEMU.
+const CACHE_DIR: &str = "cache";
+/// Why libvirt does not read a domain with dangerous changes.
+const WITHHELD: &str = "libvirt would run programs or delete files that it names";
 
 /// Two findings about a hook f and the domain x of each VMI: libvirt defines f(x) if it defines x; and f leaves the
-/// domain that libvirt returns for f(x) unchanged.
+/// domain that libvirt returns for f(x) unchanged. A domain with dangerous changes is not checked.
 pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failure> {
     let libvirt = EmbeddedLibvirt::new().map_err(Failure::Internal)?;
     let mut results = DefineResults::default();
@@ -33,6 +42,7 @@ pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failur
                 results.defined += 1;
                 results.changed_again.extend(changed_again);
             }
+            RedefineResult::Withheld(line) => results.withheld.push(line),
             RedefineResult::Refused(line) => results.refused.push(line),
             // If libvirt is unavailable, it is so for all VMIs.
             RedefineResult::Unavailable(why) => {
@@ -51,6 +61,8 @@ pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failur
 struct DefineResults {
     /// Number of domains that libvirt defined.
     defined: usize,
+    /// Lines about domains that libvirt is not given, with the first dangerous change.
+    withheld: Vec<String>,
     /// Lines about domains that libvirt refuses because of the hook.
     refused: Vec<String>,
     /// Lines about changes that the hook makes to the XML that libvirt returned.
@@ -61,6 +73,23 @@ struct DefineResults {
 
 impl DefineResults {
     fn findings(self) -> Vec<Finding> {
+        let withheld = |name, failed: &[String]| {
+            (failed.is_empty() && !self.withheld.is_empty()).then(|| {
+                let lines = self.withheld.clone();
+                Finding::from_vmi_lines(name, lines, CheckVerdict::NotChecked, "", WITHHELD)
+            })
+        };
+        let withheld_define = withheld(DEFINE_CHECK, &self.refused);
+        let withheld_unchanged = withheld(UNCHANGED_CHECK, &self.changed_again);
+        let [define, unchanged] = self.findings_about_defined();
+        vec![
+            withheld_define.unwrap_or(define),
+            withheld_unchanged.unwrap_or(unchanged),
+        ]
+    }
+
+    /// The findings about the domains that libvirt was given.
+    fn findings_about_defined(self) -> [Finding; 2] {
         let defined = self.defined;
         let (why, all) = match &self.refused_without_hook[..] {
             [] => (
@@ -102,11 +131,13 @@ impl DefineResults {
                  sidecar: let it write values as libvirt does",
             ),
         };
-        vec![define_finding, unchanged_finding]
+        [define_finding, unchanged_finding]
     }
 }
 
 enum RedefineResult {
+    /// Libvirt is not given the domain, because the hook's changes are dangerous.
+    Withheld(String),
     /// Libvirt defines the domain. Each line is a change that the hook then makes to it.
     Defined { changed_again: Vec<String> },
     /// Libvirt refuses the domain because of the hook.
@@ -118,19 +149,29 @@ enum RedefineResult {
 }
 
 struct EmbeddedLibvirt {
-    temp_dir: TempDir,
-    as_nobody: bool,
+    /// It contains the file with the domain, which the tool cannot replace.
+    input_dir: TempDir,
+    /// The root of libvirt's directories, in `input_dir`.
+    root_dir: PathBuf,
+    uid: Option<u32>,
 }
 
 impl EmbeddedLibvirt {
     fn new() -> anyhow::Result<Self> {
-        let temp_dir = tempfile::tempdir().context("making a temporary directory")?;
+        let input_dir = tempfile::tempdir().context("making a temporary directory")?;
+        let root_dir = input_dir.path().join("root");
+        let made = fs::create_dir(&root_dir).and_then(|()| {
+            fs::set_permissions(input_dir.path(), Permissions::from_mode(0o711))?;
+            fs::set_permissions(&root_dir, Permissions::from_mode(0o700))
+        });
+        made.with_context(|| root_dir.display().to_string())?;
         // If root may not chown a directory, it may not change its uid either.
         let as_nobody = rustix::process::geteuid().is_root()
-            && chown(temp_dir.path(), Some(NOBODY_UID), Some(NOBODY_UID)).is_ok();
+            && chown(&root_dir, Some(NOBODY_UID), Some(NOBODY_UID)).is_ok();
         Ok(Self {
-            temp_dir,
-            as_nobody,
+            input_dir,
+            root_dir,
+            uid: as_nobody.then_some(NOBODY_UID),
         })
     }
 
@@ -139,10 +180,17 @@ impl EmbeddedLibvirt {
         behaviour: &RunsOnAllVmis,
         run: &TwoRuns,
     ) -> Result<RedefineResult, Failure> {
+        if let Some(path) = first_dangerous_change(&run.input.xml, &run.first.xml) {
+            return Ok(RedefineResult::Withheld(format!("{}: {path}", run.name)));
+        }
         let domain = &run.input.invocation.domain;
         let defined = match self.define(domain, &run.first.xml) {
             Ok(Ok(xml)) => xml,
             Ok(Err(refusal)) => return Ok(self.attribute_refusal(domain, run, &refusal)),
+            // libvirt aborts if it gets less memory than a domain makes it ask for.
+            Err(error @ ToolError::Killed(_)) => {
+                return Ok(self.attribute_refusal(domain, run, &error.to_string()));
+            }
             Err(error) => return Ok(unavailable(&error)),
         };
         let Some(hooked) = behaviour.define(&run.input, defined.clone())? else {
@@ -172,14 +220,21 @@ impl EmbeddedLibvirt {
 
     /// Defines a domain. Returns libvirt's XML of it, or why libvirt refuses it.
     fn define(&self, domain: &str, xml: &str) -> Result<Result<String, String>, ToolError> {
-        let path = self.temp_dir.path().join("domain.xml");
+        // virsh parses its commands: a name with a semicolon would be another command.
+        if !is_word_for_virsh(domain) {
+            let reason = "its name is not one that Kubernetes accepts, and is not given to virsh";
+            return Ok(Err(reason.to_owned()));
+        }
+        let path = self.input_dir.path().join(DOMAIN_FILE);
         fs::write(&path, xml)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
-            .map_err(|error| ToolError::Io("domain.xml", error))?;
+            .map_err(|error| ToolError::Io(DOMAIN_FILE, error))?;
         let output = self.virsh(&format!(
-            "define {}; dumpxml --inactive {domain}; undefine --nvram {domain}",
-            path.display()
-        ))?;
+            "define {DOMAIN_FILE}; dumpxml --inactive {domain}"
+        ));
+        self.forget_domains()
+            .map_err(|error| ToolError::Io("libvirt's directory", error))?;
+        let output = output?;
         let end = "</domain>";
         match (output.stdout.find("<domain"), output.stdout.rfind(end)) {
             (Some(from), Some(to)) if from < to => {
@@ -189,23 +244,57 @@ impl EmbeddedLibvirt {
         }
     }
 
-    fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
-        let home: &Path = self.temp_dir.path();
-        run_tool("virsh", home, |virsh| {
-            virsh.args(["--quiet", "--connect"]);
-            virsh.arg(format!("qemu:///embed?root={}", home.display()));
-            virsh.arg(commands);
-            if self.as_nobody {
-                virsh.uid(NOBODY_UID).gid(NOBODY_UID);
+    /// Removes what libvirt keeps about domains, so that the next one may have the same name. What it found out about QEMU in
+    /// seconds stays.
+    fn forget_domains(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.root_dir)? {
+            let entry = entry?;
+            if entry.file_name() == CACHE_DIR {
+                continue;
             }
-        })
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+        Ok(())
     }
+
+    fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
+        let directories = ToolDirectories {
+            input: self.input_dir.path(),
+            private: &self.root_dir,
+        };
+        let connect = format!("qemu:///embed?root={}", uri_encoded(&self.root_dir));
+        let arguments = ["--quiet", "--connect", &connect, commands];
+        let arguments = arguments.map(Into::into).into();
+        run_tool("virsh", directories, self.uid, arguments)
+    }
+}
+
+/// Whether virsh reads the text as one word: the characters of names in Kubernetes, and what joins them in libvirt's name.
+fn is_word_for_virsh(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    name.bytes().all(is_allowed) && name.bytes().next().is_some_and(|first| first != b'-')
+}
+
+/// The path in a URI's query. A temporary directory can have any name.
+fn uri_encoded(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(*byte)),
+            letter if letter.is_ascii_alphanumeric() => text.push(char::from(*letter)),
+            other => text += &format!("%{other:02X}"),
+        }
+    }
+    text
 }
 
 fn unavailable(error: &ToolError) -> RedefineResult {
     let advice = match error {
         ToolError::Missing(_) => ": install libvirt's clients and its QEMU driver",
-        ToolError::Deadline(_) | ToolError::Io(..) => "",
+        ToolError::Deadline(_) | ToolError::Killed(_) | ToolError::Io(..) => "",
     };
     RedefineResult::Unavailable(format!("{error}{advice}"))
 }
@@ -218,4 +307,34 @@ fn refusal(output: &ToolOutput) -> String {
     // The first error line only says that the command failed.
     let first = errors.next().unwrap_or("libvirt reported no error");
     errors.next().unwrap_or(first).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_virsh_reads_as_one_word_are_given_to_it() {
+        for name in ["default_web", "a-b.c_D1"] {
+            assert!(is_word_for_virsh(name), "{name}");
+        }
+        for name in [
+            "",
+            "--inactive",
+            "a; cd /",
+            "a b",
+            "a'b",
+            "a\nedit b",
+            "a\\b",
+            "\u{e4}",
+        ] {
+            assert!(!is_word_for_virsh(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_directory_is_one_parameter_of_the_uri() {
+        let encoded = uri_encoded(Path::new("/tmp/a&b=c %\u{e4}/.tmpX-1"));
+        assert_eq!(encoded, "/tmp/a%26b%3Dc%20%25%C3%A4/.tmpX-1");
+    }
 }

@@ -1,6 +1,7 @@
 //! Checks domains against libvirt's RELAX NG schema with xmllint.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use domain_xml::Document;
 
 use super::check_finding::{CheckVerdict, Finding};
 use super::runs_on_all_vmis::RunsOnAllVmis;
-use super::tool_process::{ToolError, run_tool};
+use super::tool_process::{ToolDirectories, ToolError, run_tool};
 use crate::verb_failure::Failure;
 
 const CHECK_NAME: &str = "schema";
@@ -126,11 +127,18 @@ impl Validation {
     }
 }
 
-fn validate(home: &Path, pairs: &[DomainFiles]) -> Result<Validation, ToolError> {
-    let output = run_tool("xmllint", home, |xmllint| {
-        xmllint.args(["--nonet", "--noout", "--relaxng", SCHEMA_PATH]);
-        xmllint.args(pairs.iter().flat_map(|pair| [&pair.before, &pair.after]));
-    })?;
+fn validate(dir: &Path, pairs: &[DomainFiles]) -> Result<Validation, ToolError> {
+    let private = dir.join("private");
+    fs::create_dir(&private).map_err(|error| ToolError::Io("private", error))?;
+    let directories = ToolDirectories {
+        input: dir,
+        private: &private,
+    };
+    let options = ["--nonet", "--noout", "--relaxng", SCHEMA_PATH].map(OsString::from);
+    let files = pairs.iter().flat_map(|pair| [&pair.before, &pair.after]);
+    let files = files.map(|path| path.clone().into_os_string());
+    let arguments = options.into_iter().chain(files).collect();
+    let output = run_tool("xmllint", directories, None, arguments)?;
     let lines = output.stderr.lines();
     let valid = lines.filter_map(|line| line.strip_suffix(VALID_SUFFIX));
     Ok(Validation {

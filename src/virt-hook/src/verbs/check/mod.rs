@@ -2,8 +2,10 @@
 
 mod behaviour_findings;
 mod built_in_vmis;
+mod changes_without_dangerous_grants;
 mod check_finding;
 mod checked_vmis;
+mod confined_tool;
 mod libvirt_define_check;
 mod libvirt_schema_check;
 mod migration_check;
@@ -28,6 +30,7 @@ use serde::Serialize;
 
 use crate::cached_compilation;
 use crate::compiled_module_cache::SmallestSidecarResult;
+use crate::granting_policy::GrantArgs;
 use crate::host_version_options::HostVersionOptions;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile;
@@ -39,6 +42,7 @@ use crate::verb_failure::Failure;
 use crate::verbs::inspect::ModuleReport;
 use check_finding::{CheckVerdict, Finding};
 use checked_vmis::{CheckedVmi, CheckedVmis};
+pub(crate) use confined_tool::confined_tool;
 use runs_on_all_vmis::RunsOnAllVmis;
 
 pub(crate) const HELP: &str = "\
@@ -51,6 +55,8 @@ Checks on built-in sample VMIs, and on those of --vmi:
   - that a VM with it can migrate
   - with libvirt's tools, that libvirt accepts its domains (RELAX NG schema, define), and that a run on
     libvirt's normalised XML changes nothing more
+libvirt defines no domain with changes of the dangerous set, whatever the policy grants: it would run
+programs and delete files that they name. These checks are `not checked` then.
 The settings are those of the hook.yaml beside the module.
 
 Examples:
@@ -60,7 +66,8 @@ Examples:
 
 Exit codes:
   0  no check failed (the last line is `ok: ...` or `doubtful: ...`); a check may be doubtful or not done
-  1  a check failed; the last line of standard output names the failed checks (`failed: ...`)
+  1  a check failed; the last line of standard output names the failed checks (`failed: ...`);
+     with --strict also if a check was not done
   2  invalid command line, or an unusable file
   3  error of this machine";
 
@@ -73,9 +80,8 @@ pub(crate) struct Arguments {
     /// A VMI that the hook changes, JSON or YAML, in addition to the built-in ones. May be repeated
     #[arg(long, value_name = "FILE")]
     vmi: Vec<PathBuf>,
-    /// The operator's policy; without it, the hook is granted all its wishes
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
+    #[command(flatten)]
+    grants: GrantArgs,
     /// The namespace for the policy's rules [default: that of the VMIs of --vmi, else `default`]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -87,6 +93,9 @@ pub(crate) struct Arguments {
     /// Skip the checks that use libvirt's tools
     #[arg(long)]
     without_libvirt: bool,
+    /// Fail if a check could not be made
+    #[arg(long)]
+    strict: bool,
 }
 
 /// The findings of all checks.
@@ -94,19 +103,22 @@ pub(crate) struct Arguments {
 pub(crate) struct CheckReport {
     verdict: CheckVerdict,
     findings: Vec<Finding>,
-}
-
-impl CheckReport {
-    fn new(findings: Vec<Finding>) -> Self {
-        Self {
-            verdict: check_finding::overall(&findings),
-            findings,
-        }
-    }
+    /// Whether the exit code is also 1 if a check was not made.
+    #[serde(skip)]
+    strict: bool,
 }
 
 /// Checks the module file, then its behaviour.
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
+    let findings = findings(arguments)?;
+    Ok(CheckReport {
+        verdict: check_finding::overall(&findings),
+        findings,
+        strict: arguments.strict,
+    })
+}
+
+fn findings(arguments: &Arguments) -> Result<Vec<Finding>, Failure> {
     let path = &arguments.module;
     let bytes = module_file_size(path).map_err(Failure::Usage)?;
     let temp_dir = tempfile::tempdir()
@@ -122,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
             findings.push(Finding::new("world", CheckVerdict::Failed, why));
-            return Ok(CheckReport::new(findings));
+            return Ok(findings);
         }
     };
     let cost = compile_cost.cost.clone().unwrap_or_default();
@@ -146,24 +158,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         let failed = finding.failed();
         findings.push(finding);
         if failed {
-            return Ok(CheckReport::new(findings));
+            return Ok(findings);
         }
     }
     let CheckedVmis { vmis, refused } = CheckedVmis::read(&arguments.vmi)?;
     findings.extend(checked_vmis::refused_vmis_finding(refused));
-    let policy = arguments.policy.as_deref();
     let options = HookOptions {
         namespace: namespace(arguments, &vmis)?,
         code: ModuleCode::Compiled(compiled_dir),
         pod: PodFactsInput::from_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
-    let behaviour = RunsOnAllVmis::run(path, loaded.description(), policy, options, vmis)?;
+    let behaviour =
+        RunsOnAllVmis::run(path, loaded.description(), &arguments.grants, options, vmis)?;
     let behaviour = match behaviour {
         Ok(behaviour) => behaviour,
         Err(refused) => {
             findings.push(refused);
-            return Ok(CheckReport::new(findings));
+            return Ok(findings);
         }
     };
     findings.extend(behaviour.findings());
@@ -174,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.extend(libvirt_define_check::findings(&behaviour)?);
     }
     check_finding::mark_consequences(&mut findings);
-    Ok(CheckReport::new(findings))
+    Ok(findings)
 }
 
 /// The namespace for the policy's rules: only one, because the module is collected once.
@@ -188,7 +200,7 @@ fn namespace(arguments: &Arguments, vmis: &[CheckedVmi]) -> Result<String, Failu
         .collect();
     let mut namespaces = namespaces.into_iter();
     let first = namespaces.next().unwrap_or("default");
-    if let (Some(policy), Some(second)) = (&arguments.policy, namespaces.next()) {
+    if let (Some(policy), Some(second)) = (&arguments.grants.policy, namespaces.next()) {
         let source = PolicySource::File(policy.clone());
         let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
         if policy.is_some_and(|policy| policy.has_namespace_rules()) {
@@ -217,10 +229,14 @@ impl Report for CheckReport {
 
     fn complaint(&self) -> Option<String> {
         let failed = self.findings.iter().filter(|finding| finding.failed());
-        match failed.count() {
-            0 => None,
-            1 => Some("1 check failed".to_owned()),
-            failed => Some(format!("{failed} checks failed")),
+        let not_made = self.findings.iter().filter(|finding| finding.not_checked());
+        match (failed.count(), not_made.count()) {
+            (0, 0) => None,
+            (0, _) if !self.strict => None,
+            (0, 1) => Some("1 check could not be made".to_owned()),
+            (0, not_made) => Some(format!("{not_made} checks could not be made")),
+            (1, _) => Some("1 check failed".to_owned()),
+            (failed, _) => Some(format!("{failed} checks failed")),
         }
     }
 }

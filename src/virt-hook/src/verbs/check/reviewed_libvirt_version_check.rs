@@ -5,15 +5,17 @@ use std::path::Path;
 use hook_host::policy::permission::{REVIEWED_LIBVIRT, unreviewed_libvirt};
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::tool_process::run_tool;
+use super::tool_process::{ToolDirectories, run_tool};
 
 const CHECK_NAME: &str = "libvirt version";
 
 /// Compares the version that `virsh` prints, which is that of the library.
-pub(super) fn finding(home: &Path) -> Finding {
-    match run_tool("virsh", home, |command| {
-        command.arg("--version");
-    }) {
+pub(super) fn finding(private: &Path) -> Finding {
+    let directories = ToolDirectories {
+        input: private,
+        private,
+    };
+    match run_tool("virsh", directories, None, vec!["--version".into()]) {
         Ok(output) => finding_for_version(output.stdout.trim()),
         Err(error) => Finding::new(CHECK_NAME, CheckVerdict::NotChecked, error.to_string()),
     }

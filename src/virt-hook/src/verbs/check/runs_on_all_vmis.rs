@@ -11,7 +11,7 @@ use super::checked_vmis::CheckedVmi;
 use super::migration_target_vmi::on_another_node;
 use super::two_runs_on_vmi::TwoRuns;
 use crate::collected_hooks::{CollectedHooks, HookResults};
-use crate::granting_policy;
+use crate::granting_policy::GrantArgs;
 use crate::inputs::VmiInput;
 use crate::module_chain::HookOptions;
 use crate::module_discovery;
@@ -34,7 +34,7 @@ impl RunsOnAllVmis {
     pub(super) fn run(
         module: &Path,
         description: &Description,
-        policy: Option<&Path>,
+        grants: &GrantArgs,
         options: HookOptions,
         vmis: Vec<CheckedVmi>,
     ) -> Result<Result<Self, Finding>, Failure> {
@@ -42,18 +42,15 @@ impl RunsOnAllVmis {
         let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Internal)?;
-        let policy = match policy {
-            Some(path) => path.to_owned(),
-            None => {
-                let module = std::slice::from_ref(description);
-                granting_policy::write(module, temp_dir.path()).map_err(Failure::Internal)?
-            }
-        };
-        let options = HookOptions {
-            policy: PolicySource::File(policy),
-            ..options
-        };
-        let hooks = match CollectedHooks::collect(&modules, options) {
+        let policy = grants.policy_for(std::slice::from_ref(description), temp_dir.path());
+        let hooks = policy.and_then(|policy| {
+            let options = HookOptions {
+                policy: PolicySource::File(policy),
+                ..options
+            };
+            CollectedHooks::collect(&modules, options)
+        });
+        let hooks = match hooks {
             Ok(hooks) => hooks,
             Err(refusal @ Failure::Refused(_)) => {
                 return Ok(Err(Finding::new(

@@ -12,7 +12,7 @@ use super::sidecar_shim_script::SidecarShimScript;
 use super::vmi_outcome::VmiOutcome;
 use crate::cached_compilation;
 use crate::collected_hooks::CollectedHooks;
-use crate::granting_policy;
+use crate::granting_policy::GrantArgs;
 use crate::hook_module::HookModule;
 use crate::inputs::{PodFactsInput, VmiInput};
 use crate::module_chain::{self, HookOptions, ModuleCode};
@@ -32,7 +32,7 @@ const COMPARED_POINTS_OF_SCRIPT: [HookPoint; 2] = [HookPoint::PreStart, HookPoin
 /// The policy of modules, and the facts about the pod that they can read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ComparedHookOptions<'a> {
-    pub(super) policy: Option<&'a Path>,
+    pub(super) grants: &'a GrantArgs,
     pub(super) pod: Option<&'a Path>,
 }
 
@@ -71,7 +71,7 @@ impl ComparedHook {
         SidecarShimScript::open(path).map(Self::Script)
     }
 
-    /// Modules. Without a policy, everything that they declare is granted.
+    /// Modules. Without a policy, everything that they declare is granted, except directories.
     pub(super) fn from_modules(
         paths: &[PathBuf],
         options: ComparedHookOptions<'_>,
@@ -80,19 +80,20 @@ impl ComparedHook {
         let modules = module_discovery::find(paths).map_err(Failure::Usage)?;
         let compiled = work_dir.join("compiled");
         cached_compilation::compile_once(&modules, &compiled)?;
-        let policy = match options.policy {
-            Some(policy) => policy.to_owned(),
-            None => {
-                let mut descriptions = Vec::new();
-                for hook in &modules {
-                    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
-                    let module = loaded
-                        .map_err(Failure::Internal)?
-                        .map_err(Failure::from_load_error)?;
-                    descriptions.push(module.description().clone());
-                }
-                granting_policy::write(&descriptions, work_dir).map_err(Failure::Internal)?
+        let mut descriptions = Vec::new();
+        if options.grants.policy.is_none() {
+            for hook in &modules {
+                let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
+                let module = loaded
+                    .map_err(Failure::Internal)?
+                    .map_err(Failure::from_load_error)?;
+                descriptions.push(module.description().clone());
             }
+        }
+        let policy = match options.grants.policy_for(&descriptions, work_dir) {
+            Ok(policy) => policy,
+            Err(refusal @ Failure::Refused(_)) => return Ok(Self::Refused(refusal.to_string())),
+            Err(failure) => return Err(failure),
         };
         let policy = PolicySource::File(policy);
         let operator = OperatorPolicy::read(&policy).map_err(Failure::usage)?;

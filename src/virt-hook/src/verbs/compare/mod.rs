@@ -13,6 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
+use crate::granting_policy::GrantArgs;
 use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
 use crate::verb_failure::Failure;
 pub(crate) use compare_report::CompareReport;
@@ -64,10 +65,8 @@ pub(crate) struct Arguments {
     /// A directory with files of VMIs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     vmi_dir: Option<PathBuf>,
-    /// The operator's policy; its rules apply by each VMI's namespace. Without it, modules are granted all
-    /// their wishes
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
+    #[command(flatten)]
+    grants: GrantArgs,
     /// Facts about the pod, the same for every VMI, as for `run`
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
@@ -80,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let options = ComparedHookOptions {
-        policy: arguments.policy.as_deref(),
+        grants: &arguments.grants,
         pod: arguments.pod.as_deref(),
     };
     let mut port =

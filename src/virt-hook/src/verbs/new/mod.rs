@@ -7,14 +7,14 @@ mod program_in_path;
 mod project_template;
 mod sdk_source;
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::output::{Report, Style};
+use crate::shell_quoted_path::shell_quoted;
 use crate::verb_failure::Failure;
 use hook_name::HookName;
 use hook_workspace::HookWorkspace;
@@ -166,12 +166,6 @@ impl Report for NewProject {
             style.strong(&self.name),
         )
     }
-}
-
-/// Quotes a path for a shell.
-pub(crate) fn shell_quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
 }
 
 #[cfg(test)]

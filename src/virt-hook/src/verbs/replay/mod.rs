@@ -11,6 +11,7 @@ use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
 use crate::cached_compilation;
+use crate::granted_dirs::{GrantedDirs, not_granted};
 use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
 use crate::tokio_runtime::runtime;
@@ -19,7 +20,7 @@ use crate::verb_failure::Failure;
 pub(crate) const HELP: &str = "\
 A record is a file that the launcher, or `virt-hook serve`, writes with --hook-record DIR for each run. The
 hook gets the recorded input, configuration, limits, grants, random numbers and time of day, and nothing
-else. The failurePolicy of hook.yaml has no effect.
+else. A directory that it could read needs --grant-dir again. The failurePolicy of hook.yaml has no effect.
 
 Examples:
   virt-hook replay records/1700000000-0000-OnDefineDomain-smbios.json --module smbios.wasm
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
     /// Another module, to compare with the record: a new version, or the port of a gRPC sidecar
     #[arg(long, value_name = "NEW_WASM")]
     hook: Option<PathBuf>,
+    #[command(flatten)]
+    dirs: GrantedDirs,
 }
 
 /// A record and its replay.
@@ -75,8 +78,9 @@ pub(crate) struct ReplayComparison {
 
 /// Runs the recorded run again.
 pub(crate) fn run(arguments: &Arguments) -> Result<ReplayComparison, Failure> {
-    let record = Record::read(&arguments.record)
+    let mut record = Record::read(&arguments.record)
         .map_err(|error| Failure::Usage(with_record_path(&arguments.record, error)))?;
+    restrict_dirs(&mut record, arguments)?;
     let (module, port) = module(arguments, &record)?;
     let replayed = replay_record(&record, module, port)?;
     Ok(ReplayComparison::new(
@@ -119,6 +123,22 @@ impl Report for ReplayComparison {
         let is_different = self.verdict == "different";
         is_different.then(|| format!("{}: the replay differs", self.path.display()))
     }
+}
+
+/// Refuses recorded directories that the command line does not grant, and lets no link lead out of what it grants: a record
+/// can come from anywhere.
+fn restrict_dirs(record: &mut Record, arguments: &Arguments) -> Result<(), Failure> {
+    let granted = arguments.dirs.absolute().map_err(Failure::Usage)?;
+    let is_granted = |dir: &&PathBuf| granted.iter().any(|granted| dir.starts_with(granted));
+    if let Some(dir) = record.dirs.iter().find(|dir| !is_granted(dir)) {
+        let record = arguments.record.display().to_string();
+        return Err(Failure::Usage(not_granted(&record, dir)));
+    }
+    // A record of an earlier version, which has none, is refused.
+    if !record.dir_roots.is_empty() {
+        record.dir_roots = granted;
+    }
+    Ok(())
 }
 
 /// The module to run, and whether it may differ from the recorded one.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::granted_dirs::GrantedDirs;
+
 pub(crate) const HELP: &str = "\
 A case is a directory:
   vmi.yaml or vmi.json     the VMI
@@ -13,6 +15,7 @@ A case is a directory:
                            expected changes are those of the device
   hook.yaml, policy.yaml   settings of the VM's owner, and the operator's policy; a file beside the cases
                            is for the cases without one
+                           (a directory in allow.dirs of such a policy needs --grant-dir, too)
   pod.yaml                 facts about the pod: a Pod, or a map of annotations, labels, networkStatus and
                            networkInfo; the policy has to allow them
   invocation.json          {\"reason\": \"migration-target\"}: the VM arrives from another node; without
@@ -54,6 +57,8 @@ pub(crate) struct Arguments {
     /// The operator's policy for cases without a policy.yaml [default: the one beside the cases]
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) dirs: GrantedDirs,
     /// Write the actual results into the cases, instead of comparing
     #[arg(long)]
     pub(super) update: bool,

@@ -10,6 +10,7 @@ use hook_host::policy::{HookYaml, OperatorPolicy};
 
 use super::case_files::{self, HOOK_YAML, POLICY, VMI};
 use super::test_case::Case;
+use crate::granted_dirs::{GrantedDirs, not_granted};
 use crate::verb_failure::Failure;
 
 /// The files beside the cases.
@@ -77,6 +78,33 @@ impl Case {
         for settings in shared_files(HOOK_YAML, |case| case.shared_settings.as_ref()) {
             let text = HookYaml::text(settings).map_err(Failure::usage)?;
             HookYaml::parse(settings, &text.unwrap_or_default()).map_err(Failure::usage)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a policy beside or in the cases that grants a directory which the command line does not name: cases can
+    /// come with a stranger's module. `policy` is the one of the command line, which may grant any.
+    pub(super) fn check_granted_dirs(
+        cases: &[Self],
+        policy: Option<&Path>,
+        granted: &GrantedDirs,
+    ) -> Result<(), Failure> {
+        let policies: BTreeSet<PathBuf> = cases.iter().filter_map(Self::policy).collect();
+        for path in policies
+            .iter()
+            .filter(|path| Some(path.as_path()) != policy)
+        {
+            // The case ends in the error of a policy that cannot be read.
+            let read = OperatorPolicy::read(&PolicySource::File(path.clone()));
+            let Ok(Some(operator)) = read else {
+                continue;
+            };
+            for dir in operator.directories() {
+                if !granted.contain(dir).map_err(Failure::Usage)? {
+                    let policy = path.display().to_string();
+                    return Err(Failure::Usage(not_granted(&policy, dir)));
+                }
+            }
         }
         Ok(())
     }

@@ -44,6 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let policy = arguments.policy.as_deref();
     let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
     Case::check_shared_files(&cases)?;
+    Case::check_granted_dirs(&cases, policy, &arguments.dirs)?;
     let modules = module_discovery::find(&arguments.hooks).map_err(Failure::Usage)?;
     for hook in &modules {
         if let Some(source) = stale_module::newer_source(&hook.module) {

@@ -6,7 +6,7 @@ use hook_host::policy::UnknownPath;
 
 use super::case_files::POLICY;
 use crate::hook_module::HookModule;
-use crate::verbs::new::shell_quoted;
+use crate::shell_quoted_path::shell_quoted;
 
 /// A part of the host's error about a wish that only the operator's policy can grant, if the policy has no list with
 /// it.

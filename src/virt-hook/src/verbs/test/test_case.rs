@@ -43,6 +43,11 @@ impl Case {
         Some(self.dir.join(name)).filter(|path| path.symlink_metadata().is_ok())
     }
 
+    /// The operator's policy of the case.
+    pub(super) fn policy(&self) -> Option<PathBuf> {
+        self.file(POLICY).or_else(|| self.shared_policy.clone())
+    }
+
     fn source(&self) -> VmiSource {
         VmiSource {
             args: InputArgs {
@@ -51,7 +56,7 @@ impl Case {
                 options: self.file(OPTIONS),
                 host: self.file(HOST),
                 prepared: true,
-                policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
+                policy: self.policy(),
                 pod: self.file(POD),
             },
             domain: self.file(DOMAIN),

@@ -1,0 +1,809 @@
+//! A stranger's module, in the hands of somebody with files that it would like to read, delete or run.
+//!
+//! libvirt's QEMU driver runs the emulator that a domain names, and deletes the TPM state and the NVRAM that it names. So no
+//! domain with changes of the dangerous set reaches the libvirt of whoever examines a module, and no verb lets a module read
+//! a directory that the command line does not name.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use hook_host::policy::permission::DangerKind;
+use hook_host::record::RecordConfig;
+use hook_host::{CollectConfig, Compiler, Invocation, PolicySource, collect};
+use serde_json::Value;
+
+use super::check::finding_of;
+use super::handwritten_module::{
+    editing_module, file_showing_module, refusing_core_module, refusing_module,
+};
+use super::signing_key::signing_key;
+use super::{ProgramOutput, VMI, text, write};
+
+const KEY: &str = "KEY-SECRET-1234";
+/// What `check` says of a domain that libvirt is not given.
+const WITHHELD: &str = "libvirt would run programs or delete files that it names";
+/// The uid of somebody who is neither root nor nobody.
+const ORDINARY_UID: u32 = 65_531;
+
+/// What a module does to a domain: it replaces the first needle by the text, in which `HOME` is the user's home.
+struct DomainEdit {
+    /// The name of the kind of the dangerous set.
+    kind: &'static str,
+    needle: &'static str,
+    text: &'static str,
+    /// The paths that the module declares.
+    paths: &'static [&'static str],
+}
+
+/// One edit of each kind, by the kinds' names.
+const EDITS: &[DomainEdit] = &[
+    DomainEdit {
+        kind: "Hypervisor",
+        needle: "</domain>",
+        text: "<qemu:commandline><qemu:arg value=\"-S\"/></qemu:commandline></domain>",
+        paths: &["/domain/qemu:commandline/**"],
+    },
+    DomainEdit {
+        kind: "Emulator",
+        needle: "</devices",
+        text: "<emulator>HOME/run.sh</emulator></devices",
+        paths: &["/domain/devices/emulator/**", "/domain/devices/emulator"],
+    },
+    DomainEdit {
+        kind: "Boot",
+        needle: "</os>",
+        text: "<loader readonly=\"yes\" type=\"pflash\">/usr/share/OVMF/OVMF_CODE_4M.fd</loader>\
+            <nvram>HOME/note</nvram></os>",
+        paths: &[
+            "/domain/os/loader/**",
+            "/domain/os/loader",
+            "/domain/os/nvram/**",
+            "/domain/os/nvram",
+        ],
+    },
+    DomainEdit {
+        kind: "Script",
+        needle: "</devices",
+        text: "<filesystem type=\"mount\"><driver type=\"virtiofs\"/><binary path=\"HOME/run.sh\"/>\
+            <source dir=\"HOME/Documents\"/><target dir=\"x\"/></filesystem></devices",
+        paths: &[
+            "/domain/devices/filesystem/**",
+            "/domain/devices/filesystem",
+            "/domain/devices/filesystem/binary/**",
+            "/domain/devices/filesystem/binary",
+        ],
+    },
+    DomainEdit {
+        kind: "SecurityLabel",
+        needle: "</domain>",
+        text: "<seclabel type=\"none\"/></domain>",
+        paths: &["/domain/seclabel/**", "/domain/seclabel"],
+    },
+    DomainEdit {
+        kind: "Source",
+        needle: "</devices",
+        text: "<tpm model=\"tpm-crb\"><backend type=\"emulator\" version=\"2.0\">\
+            <source type=\"dir\" path=\"HOME/Documents\"/></backend></tpm></devices",
+        paths: &[
+            "/domain/devices/tpm/**",
+            "/domain/devices/tpm/backend/source/**",
+            "/domain/devices/tpm/backend/source/@path",
+        ],
+    },
+    DomainEdit {
+        kind: "HostPath",
+        needle: "</devices",
+        text: "<pstore backend=\"acpi-erst\"><path>HOME/note</path><size unit=\"KiB\">8</size></pstore></devices",
+        paths: &["/domain/devices/pstore/**", "/domain/devices/pstore/path"],
+    },
+    DomainEdit {
+        kind: "DiskFormat",
+        needle: "</devices",
+        text: "<disk type=\"file\" device=\"cdrom\"><driver name=\"qemu\" type=\"qcow2\"/>\
+            <target dev=\"sdz\" bus=\"sata\"/></disk></devices",
+        paths: &[
+            "/domain/devices/disk/**",
+            "/domain/devices/disk/driver/@type",
+        ],
+    },
+    DomainEdit {
+        kind: "DiskAccess",
+        needle: "</devices",
+        text: "<disk type=\"file\" device=\"cdrom\"><target dev=\"sdz\" bus=\"sata\"/><shareable/></disk></devices",
+        paths: &["/domain/devices/disk/**", "/domain/devices/disk/shareable"],
+    },
+    DomainEdit {
+        kind: "Secret",
+        needle: "</devices",
+        text: "<disk type=\"file\" device=\"cdrom\"><target dev=\"sdz\" bus=\"sata\"/>\
+            <encryption format=\"luks\"><secret type=\"passphrase\" usage=\"x\"/></encryption></disk></devices",
+        paths: &[
+            "/domain/devices/disk/**",
+            "/domain/devices/disk/encryption/**",
+            "/domain/devices/disk/encryption",
+        ],
+    },
+    DomainEdit {
+        kind: "Filesystem",
+        needle: "</devices",
+        text: "<filesystem type=\"mount\"><source dir=\"HOME/.ssh\"/><target dir=\"x\"/></filesystem></devices",
+        paths: &[
+            "/domain/devices/filesystem/**",
+            "/domain/devices/filesystem",
+        ],
+    },
+    DomainEdit {
+        kind: "HostDevice",
+        needle: "</devices",
+        text: "<hostdev mode=\"subsystem\" type=\"usb\"><source><address bus=\"1\" device=\"2\"/></source></hostdev></devices",
+        paths: &["/domain/devices/hostdev/**", "/domain/devices/hostdev"],
+    },
+    DomainEdit {
+        kind: "HostNetwork",
+        needle: "</devices",
+        text: "<vsock model=\"virtio\"><cid auto=\"yes\"/></vsock></devices",
+        paths: &[
+            "/domain/devices/vsock/**",
+            "/domain/devices/vsock",
+            "/domain/devices/vsock/cid/@auto",
+        ],
+    },
+    DomainEdit {
+        kind: "HostDisplay",
+        needle: "</devices",
+        text: "<graphics type=\"sdl\" display=\":0\" xauth=\"HOME/.ssh/id\"/></devices",
+        paths: &[
+            "/domain/devices/graphics/**",
+            "/domain/devices/graphics/@type",
+            "/domain/devices/graphics/@display",
+            "/domain/devices/graphics/@xauth",
+        ],
+    },
+    DomainEdit {
+        kind: "HostAudio",
+        needle: "</devices",
+        text: "<audio id=\"7\" type=\"pulseaudio\" serverName=\"HOME/note\"/></devices",
+        paths: &[
+            "/domain/devices/audio/**",
+            "/domain/devices/audio/@type",
+            "/domain/devices/audio/@serverName",
+        ],
+    },
+    DomainEdit {
+        kind: "SharedMemory",
+        needle: "</devices",
+        text: "<shmem name=\"x\" role=\"peer\"><model type=\"ivshmem-plain\"/></shmem></devices",
+        paths: &[
+            "/domain/devices/shmem/**",
+            "/domain/devices/shmem/@name",
+            "/domain/devices/shmem/@role",
+        ],
+    },
+    DomainEdit {
+        kind: "HostIdentity",
+        needle: "<smbios mode=\"sysinfo\"",
+        text: "<smbios mode=\"host\"",
+        paths: &["/domain/os/smbios/@mode"],
+    },
+    DomainEdit {
+        kind: "HostScheduling",
+        needle: "</domain>",
+        text: "<resource><partition>/x</partition></resource></domain>",
+        paths: &["/domain/resource/**", "/domain/resource/partition"],
+    },
+    DomainEdit {
+        kind: "CoreDump",
+        needle: "</domain>",
+        text: "<on_crash>coredump-destroy</on_crash></domain>",
+        paths: &["/domain/on_crash"],
+    },
+    DomainEdit {
+        kind: "Disguise",
+        needle: "<vcpu placement",
+        text: "<vcpu qemu:x=\"1\" placement",
+        paths: &["/domain/vcpu/@qemu:x"],
+    },
+    DomainEdit {
+        kind: "GuestProvisioning",
+        needle: "</sysinfo>",
+        text: "<oemStrings><entry>io.systemd.credential:x=y</entry></oemStrings></sysinfo>",
+        paths: &[
+            "/domain/sysinfo/**",
+            "/domain/sysinfo/oemStrings/**",
+            "/domain/sysinfo/oemStrings",
+            "/domain/sysinfo/oemStrings/entry",
+        ],
+    },
+];
+
+/// The edit of each kind of the dangerous set.
+fn edits() -> Vec<&'static DomainEdit> {
+    let edit_of = |kind: &DangerKind| {
+        let edit = EDITS.iter().find(|edit| edit.kind == kind.name());
+        edit.unwrap_or_else(|| panic!("add an edit of the kind {}", kind.name()))
+    };
+    DangerKind::ALL.iter().map(edit_of).collect()
+}
+
+/// A user with a home directory, and the program as that user starts it.
+struct User {
+    home: tempfile::TempDir,
+    /// A directory of the test's own files, which the user can read.
+    work: tempfile::TempDir,
+    uid: Option<u32>,
+    program: PathBuf,
+}
+
+impl User {
+    /// Whoever runs the tests.
+    fn current() -> Self {
+        Self::with_uid(None)
+    }
+
+    /// An ordinary user; only root can become one.
+    fn ordinary() -> Option<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        is_root.then(|| Self::with_uid(Some(ORDINARY_UID)))
+    }
+
+    fn with_uid(uid: Option<u32>) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let mut program = PathBuf::from(env!("CARGO_BIN_EXE_virt-hook"));
+        if uid.is_some() {
+            // Others may not be able to read the build directory.
+            let copy = work.path().join("virt-hook");
+            fs::copy(&program, &copy).unwrap();
+            program = copy;
+        }
+        let path = |name: &str| home.path().join(name);
+        write(home.path(), "Documents/letter", "dear");
+        write(home.path(), "note", "do not forget");
+        write(home.path(), ".ssh/id", KEY);
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" > {}\nexit 1\n",
+            path("executed").display()
+        );
+        write(home.path(), "run.sh", &script);
+        fs::set_permissions(path("run.sh"), Permissions::from_mode(0o755)).unwrap();
+        for dir in [home.path(), work.path()] {
+            fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+        }
+        if uid.is_some() {
+            for name in [
+                "",
+                "Documents",
+                "Documents/letter",
+                "note",
+                ".ssh",
+                ".ssh/id",
+                "run.sh",
+            ] {
+                chown(path(name), uid, uid).unwrap();
+            }
+            chown(work.path(), uid, uid).unwrap();
+        }
+        Self {
+            home,
+            work,
+            uid,
+            program,
+        }
+    }
+
+    fn home(&self) -> &str {
+        text(self.home.path())
+    }
+
+    /// Writes a file that the user can read.
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.work.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        for dir in path.ancestors().take_while(|dir| *dir != self.work.path()) {
+            if self.uid.is_some() {
+                chown(dir, self.uid, self.uid).unwrap();
+            }
+        }
+        text(&path).to_owned()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.home.path())
+            .current_dir(self.work.path())
+            .stdin(Stdio::null());
+        if let Some(uid) = self.uid {
+            command.uid(uid).gid(uid);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> ProgramOutput {
+        self.command().args(arguments).output().unwrap().into()
+    }
+
+    /// Nothing of the user was read aloud, changed or run.
+    #[track_caller]
+    fn assert_unharmed(&self, what: &str, output: &ProgramOutput) {
+        let path = |name: &str| self.home.path().join(name);
+        for (name, content) in [
+            ("Documents/letter", "dear"),
+            ("note", "do not forget"),
+            (".ssh/id", KEY),
+        ] {
+            let now = fs::read_to_string(path(name)).unwrap_or_default();
+            assert_eq!(now, content, "{what}: {name}");
+        }
+        let executed = fs::read_to_string(path("executed"));
+        assert!(executed.is_err(), "{what} ran a program: {executed:?}");
+        for shown in [&output.out, &output.err] {
+            assert!(!shown.contains("KEY-SECRET"), "{what}: {shown}");
+        }
+    }
+
+    /// Runs the verbs that call a module: without a policy, and with one that grants the whole dangerous set and no
+    /// directory. The policy beside the cases is the one that the module needs.
+    fn run_calling_verbs(&self, name: &str, module: &[u8]) -> Vec<(String, ProgramOutput)> {
+        let module = self.file(&format!("{name}/hook.wasm"), module);
+        let module = module.as_str();
+        let vmi = self.file(&format!("{name}-vmi.yaml"), VMI);
+        let vmi = vmi.as_str();
+        let minimal = self.run(&["inspect", module, "--policy-only"]);
+        let minimal = minimal.success_stdout();
+        let kinds: Vec<&str> = DangerKind::ALL.iter().map(|kind| kind.name()).collect();
+        let policy = format!("allow: {{dangerous: [{}]}}\n", kinds.join(", "));
+        let policy = self.file(&format!("{name}-policy.yaml"), policy);
+        let policy = policy.as_str();
+        self.file(&format!("{name}-cases/one/vmi.yaml"), VMI);
+        self.file(&format!("{name}-cases/policy.yaml"), &minimal);
+        let cases = self.work.path().join(format!("{name}-cases"));
+        let update = ["test", "--hook", module, text(&cases), "--update"];
+        let compare = ["compare", "--hook", module, "--vmi", vmi];
+        let mut results = self.results_of(
+            name,
+            &[
+                &["check", module, "--vmi", vmi, "--json"],
+                &["check", module, "--policy", policy, "--json"],
+                &["run", module, "--vmi", vmi, "--policy", policy],
+                &["render", "--vmi", vmi, "--hook", module, "--policy", policy],
+                &[&update[..], &["--accept-errors"]].concat(),
+                &compare,
+                &["bench", module, "--vmi", vmi, "--calls", "1"],
+            ],
+        );
+        // A record of a cluster in which the module got what it declares.
+        if minimal.contains("\n  dirs: []\n") {
+            let record = self.record(name, &fs::read(module).unwrap(), policy);
+            let replay = ["replay", text(&record), "--module", module];
+            results.extend(self.results_of(name, &[&replay]));
+        }
+        results
+    }
+
+    /// Runs every verb that takes a module.
+    fn run_every_verb(&self, name: &str, module: &[u8]) -> Vec<(String, ProgramOutput)> {
+        let mut results = self.run_calling_verbs(name, module);
+        let path = |end: &str| self.work.path().join(format!("{name}{end}"));
+        let key = signing_key(self.work.path(), &format!("{name}-key"));
+        let (module, public) = (path("/hook.wasm"), key.with_extension("pub"));
+        if self.uid.is_some() {
+            for file in [&key, &public] {
+                chown(file, self.uid, self.uid).unwrap();
+            }
+        }
+        let (policy, vmi) = (path("-policy.yaml"), path("-vmi.yaml"));
+        let (artifacts, cases, layout) = (path("-artifacts"), path("-cases"), path("-layout"));
+        let (module, directory, policy, vmi) = (text(&module), path(""), text(&policy), text(&vmi));
+        let (key, public, directory) = (text(&key), text(&public), text(&directory));
+        let (artifacts, cases, layout) = (text(&artifacts), text(&cases), text(&layout));
+        let compare = ["compare", "--hook", module, "--vmi", vmi];
+        let hooks = ["libvirt-hook", "--hooks", directory];
+        results.extend(self.results_of(
+            name,
+            &[
+                &["inspect", module],
+                &["run", module, "--vmi", vmi],
+                &["render", "--vmi", vmi, "--hook", module],
+                &["test", "--hook", module, cases, "--policy", policy],
+                &[&compare[..], &["--policy", policy]].concat(),
+                &[&compare[..], &["--original", module]].concat(),
+                &["compile", module, "--into", artifacts],
+                &["image", module, "--out", layout],
+                &["deploy", module, "--as", "configmap"],
+                &["sign", module, "--key", key],
+                &["verify", module, "--key", public],
+                &["policy", "check", policy, "--module", module],
+                &["wrap", module, "--out", "wrapped.wasm"],
+                &["push", layout, "localhost:1/hooks:1", "--plain-http"],
+                &["serve", "--module", module, "--socket", "nowhere/hook.sock"],
+                &[&hooks[..], &["default_web", "start", "begin", "-"]].concat(),
+            ],
+        ));
+        results
+    }
+
+    /// The results of command lines, after each of which the user is unharmed.
+    fn results_of(&self, name: &str, command_lines: &[&[&str]]) -> Vec<(String, ProgramOutput)> {
+        let result = |arguments: &&[&str]| {
+            let output = self.run(arguments);
+            self.assert_unharmed(&format!("{name}: {arguments:?}"), &output);
+            (arguments[0].to_owned(), output)
+        };
+        command_lines.iter().map(result).collect()
+    }
+}
+
+impl User {
+    /// Records a run of a module at OnDefineDomain, as a launcher does.
+    fn record(&self, name: &str, module: &[u8], policy: &str) -> PathBuf {
+        let path = |end: &str| self.work.path().join(format!("{name}-recorded/{end}"));
+        let file = self.file(&format!("{name}-recorded/hooks/h/hook.wasm"), module);
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        let file = fs::File::options().write(true).open(file).unwrap();
+        file.set_modified(long_ago).unwrap();
+        let vmi = self.file(&format!("{name}-recorded/vmi.yaml"), VMI);
+        let domain = self.run(&["render", "--vmi", &vmi, "--prepared"]);
+        let domain = domain.success_stdout();
+        let config = CollectConfig {
+            hooks_dir: path("hooks"),
+            expected: 1,
+            deadline: Duration::from_secs(60),
+            artifacts_dir: path("compiled"),
+            compiler: Compiler::InProcess,
+            policy: PolicySource::File(policy.into()),
+            record: Some(RecordConfig {
+                dir: path("records"),
+                secrets: true,
+            }),
+            ..CollectConfig::default()
+        };
+        let invocation = Invocation {
+            namespace: "ns".into(),
+            name: "vm".into(),
+            domain: "ns_vm".into(),
+            ..Invocation::default()
+        };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let chain = collect(config).await.unwrap();
+            // A veto is recorded, too.
+            let _ = chain.on_define_domain(&invocation, "{}", domain).await;
+        });
+        let record = fs::read_dir(path("records")).unwrap().flatten().next();
+        let record = record.unwrap().path();
+        for path in [path("records"), record.clone()] {
+            if self.uid.is_some() {
+                chown(path, self.uid, self.uid).unwrap();
+            }
+        }
+        record
+    }
+}
+
+fn outputs_of<'a>(results: &'a [(String, ProgramOutput)], verb: &str) -> Vec<&'a ProgramOutput> {
+    let of_verb = results.iter().filter(|(name, _)| *name == verb);
+    of_verb.map(|(_, output)| output).collect()
+}
+
+/// The finding `libvirt` of a check.
+fn libvirt_finding(output: &ProgramOutput) -> Value {
+    finding_of(&output.json(), "libvirt").clone()
+}
+
+#[test]
+fn no_verb_lets_libvirt_read_a_change_of_the_dangerous_set() {
+    let user = User::current();
+    let edits = Mutex::new(edits());
+    let next = || edits.lock().unwrap().pop();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(edit) = next() {
+                    let text = edit.text.replace("HOME", user.home());
+                    let module = editing_module(edit.paths, edit.needle, &text);
+                    let name = edit.kind.to_lowercase();
+                    let results = user.run_calling_verbs(&name, &module);
+                    let checks = outputs_of(&results, "check");
+                    assert_eq!(checks.len(), 2);
+                    for check in checks {
+                        let finding = libvirt_finding(check);
+                        assert_eq!(finding["verdict"], "not-checked", "{name}: {finding:#}");
+                        let shown = &check.out;
+                        assert_eq!(finding["message"], WITHHELD, "{name}: {shown}");
+                    }
+                    let [recorded] = outputs_of(&results, "replay")[..] else {
+                        panic!("{name}: the run of libvirt's hook is recorded");
+                    };
+                    assert_eq!(recorded.code, 0, "{name}: {}", recorded.err);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_withheld_domain_fails_only_a_strict_check() {
+    let user = User::current();
+    let emulator = EDITS.iter().find(|edit| edit.kind == "Emulator").unwrap();
+    let text = emulator.text.replace("HOME", user.home());
+    let module = editing_module(emulator.paths, emulator.needle, &text);
+    let module = user.file("hook.wasm", module);
+    let check = |more: &[&str]| user.run(&[&["check", &module], more].concat());
+    let shown = check(&[]).success_stdout();
+    assert!(
+        shown.contains(&format!("not checked  libvirt: {WITHHELD}\n")),
+        "{shown}"
+    );
+    assert!(shown.contains(": /domain/devices/emulator\n"), "{shown}");
+    let strict = check(&["--strict"]);
+    assert_eq!(strict.code, 1, "{}{}", strict.out, strict.err);
+    assert!(strict.err.contains("could not be made"), "{}", strict.err);
+    // What does not need libvirt is checked.
+    let strict = check(&["--strict", "--without-libvirt"]);
+    assert_eq!(strict.code, 0, "{}{}", strict.out, strict.err);
+}
+
+/// libvirt's rights are the user's, and with root's it would be nobody's: both are tried.
+#[test]
+fn an_ordinary_user_keeps_all_files_too() {
+    let Some(user) = User::ordinary() else {
+        // The other tests are those of an ordinary user then.
+        return;
+    };
+    for kind in ["Source", "Boot", "Emulator"] {
+        let edit = EDITS.iter().find(|edit| edit.kind == kind).unwrap();
+        let text = edit.text.replace("HOME", user.home());
+        let module = editing_module(edit.paths, edit.needle, &text);
+        let results = user.run_every_verb(&kind.to_lowercase(), &module);
+        for check in outputs_of(&results, "check") {
+            assert_eq!(libvirt_finding(check)["message"], WITHHELD, "{kind}");
+        }
+    }
+    let module = file_showing_module(&format!("{}/.ssh", user.home()), "id");
+    user.run_every_verb("key", &module);
+}
+
+#[test]
+fn no_verb_grants_a_directory_that_the_command_line_does_not_name() {
+    let user = User::current();
+    let secret = format!("{}/.ssh", user.home());
+    let module = file_showing_module(&secret, "id");
+    let results = user.run_every_verb("key", &module);
+    for verb in ["check", "compare", "bench", "test"] {
+        let outputs = outputs_of(&results, verb);
+        let first = outputs.first().unwrap();
+        assert_ne!(first.code, 0, "{verb}: {}{}", first.out, first.err);
+        let all = format!("{}{}", first.out, first.err);
+        let advice = format!("give --grant-dir {secret}, if hooks may read it");
+        assert!(all.contains(&advice), "{verb}: {all}");
+    }
+    // Named on the command line, it is granted.
+    let module = user.file("granted/hook.wasm", &module);
+    let vmi = user.file("vmi.yaml", VMI);
+    user.file("cases/one/vmi.yaml", VMI);
+    user.file("cases/one/expected.veto", format!("{KEY}\n"));
+    let allow = format!("allow: {{dirs: ['{secret}']}}\n");
+    let policy = user.file("cases/policy.yaml", &allow);
+    let cases = user.work.path().join("cases");
+    for (code, arguments) in [
+        (0, &["check", &module, "--without-libvirt"][..]),
+        (1, &["compare", "--hook", &module, "--vmi", &vmi]),
+        (1, &["bench", &module]),
+        (0, &["test", "--hook", &module, text(&cases)]),
+    ] {
+        let granted = user.run(&[arguments, &["--grant-dir", &secret]].concat());
+        assert_eq!(
+            granted.code, code,
+            "{arguments:?}: {}{}",
+            granted.out, granted.err
+        );
+        let shown = granted.out + &granted.err;
+        let is_shown = shown.contains(KEY) || shown.contains("1 passed");
+        assert!(is_shown, "{arguments:?}: {shown}");
+    }
+    for arguments in [
+        &["run", &module, "--vmi", &vmi][..],
+        &["render", "--vmi", &vmi, "--hook", &module],
+        &["check", &module, "--without-libvirt"],
+    ] {
+        let granted = user.run(&[arguments, &["--policy", &policy]].concat());
+        let shown = granted.out + &granted.err;
+        assert!(shown.contains(KEY), "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_replay_reads_only_directories_of_the_command_line() {
+    let user = User::current();
+    let data = user.file("data/file", "DATA-5678");
+    let data = text(Path::new(&data).parent().unwrap()).to_owned();
+    let module = file_showing_module(&data, "file");
+    let policy = user.file("policy.yaml", format!("allow: {{dirs: ['{data}']}}\n"));
+    let record = user.record("data", &module, &policy);
+    let module = user.file("hook.wasm", module);
+    let replay =
+        |more: &[&str]| user.run(&[&["replay", text(&record), "--module", &module], more].concat());
+    let refused = replay(&[]);
+    assert_eq!(refused.code, 2, "{}{}", refused.out, refused.err);
+    assert!(
+        refused.err.contains(&format!("give --grant-dir {data}")),
+        "{}",
+        refused.err
+    );
+    let granted = replay(&["--grant-dir", "data"]);
+    assert_eq!(granted.code, 0, "{}{}", granted.out, granted.err);
+    // A link out of the granted directory is not followed, though the record's own directories contain its target.
+    fs::rename(
+        user.work.path().join("data"),
+        user.work.path().join("moved"),
+    )
+    .unwrap();
+    fs::create_dir(user.work.path().join("data")).unwrap();
+    let text_of_record = fs::read_to_string(&record).unwrap();
+    let elsewhere = text_of_record.replace(&data, &format!("{data}/link"));
+    fs::write(&record, elsewhere).unwrap();
+    symlink("../moved", user.work.path().join("data/link")).unwrap();
+    let refused = replay(&["--grant-dir", "data"]);
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    let shown = refused.out + &refused.err;
+    assert!(shown.contains("cannot be opened within"), "{shown}");
+}
+
+/// A checkout can have links under the names of files that a verb writes, and of predictable temporary files.
+#[test]
+fn no_verb_writes_through_a_link_of_a_checkout() {
+    let user = User::current();
+    let module = refusing_module("touch pwned #");
+    let module = user.file("refusing.wasm", module);
+    let victim = user.home.path().join("note");
+    let link = |name: &str| {
+        let path = user.work.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(&victim, path).unwrap();
+    };
+    user.file("cases/one/vmi.yaml", VMI);
+    let names = [
+        "veto",
+        "diff",
+        "error",
+        "xml",
+        "user-data",
+        "network-data",
+        "meta-data",
+        "migration",
+    ];
+    for name in names {
+        link(&format!("cases/one/.expected.{name}.part"));
+        link(&format!("cases/one/.expected.{name}.arriving"));
+    }
+    let updated = user.run(&["test", "--hook", &module, "cases", "--update"]);
+    assert_eq!(updated.code, 0, "{}{}", updated.out, updated.err);
+    user.assert_unharmed("test --update", &updated);
+    let expected = user.work.path().join("cases/one/expected.veto");
+    assert_eq!(fs::read_to_string(&expected).unwrap(), "touch pwned #\n");
+    // The expected file is a link itself: it is replaced.
+    fs::remove_file(&expected).unwrap();
+    link("cases/one/expected.veto");
+    let updated = user.run(&["test", "--hook", &module, "cases", "--update"]);
+    assert_eq!(updated.code, 0, "{}{}", updated.out, updated.err);
+    user.assert_unharmed("test --update", &updated);
+    assert_eq!(fs::read_to_string(&expected).unwrap(), "touch pwned #\n");
+
+    user.file("core.wasm", refusing_core_module("no"));
+    for name in [
+        ".o.wasm.arriving",
+        ".refusing.wasm.sigstore.json.arriving",
+        "refusing.wasm.sigstore.json",
+        "man/virt-hook.1",
+    ] {
+        link(name);
+    }
+    let key = signing_key(user.work.path(), "key");
+    for arguments in [
+        &["wrap", "core.wasm", "-o", "o.wasm"][..],
+        &["sign", "refusing.wasm", "--key", text(&key)],
+        &["man", "--into", "man"],
+    ] {
+        let output = user.run(arguments);
+        assert_eq!(output.code, 0, "{arguments:?}: {}", output.err);
+        user.assert_unharmed(&format!("{arguments:?}"), &output);
+    }
+    for (name, start) in [
+        ("o.wasm", &b"\0asm"[..]),
+        ("refusing.wasm.sigstore.json", b"{"),
+        ("man/virt-hook.1", b"."),
+    ] {
+        let path = user.work.path().join(name);
+        assert!(path.symlink_metadata().unwrap().is_file(), "{name}");
+        assert!(fs::read(&path).unwrap().starts_with(start), "{name}");
+    }
+}
+
+/// A `virsh` that does what libvirt does with the worst domain: it is confined, and what it leaves behind ends.
+#[test]
+fn libvirts_tools_are_confined_and_leave_nothing_behind() {
+    let user = User::current();
+    let module = user.file(
+        "hook.wasm",
+        editing_module(&["/domain/title"], "<os>", "<title>x</title><os>"),
+    );
+    let tools = user.work.path().join("tools");
+    let script = format!(
+        "#!/bin/sh\n\
+         echo harmed > {home}/note\n\
+         {home}/run.sh\n\
+         cp {home}/run.sh ./root/run.sh 2>/dev/null; cp /bin/true $HOME/true; chmod 755 $HOME/true; $HOME/true && echo ran-own\n\
+         cat {home}/.ssh/id\n\
+         echo \"limits $(ulimit -v) $(ulimit -f) $(ulimit -t) $(ulimit -c)\"\n\
+         echo \"variables $(env | cut -d= -f1 | sort | tr '\\n' ' ')\"\n\
+         echo yes > $HOME/written && echo written\n\
+         setsid sleep 987654 >/dev/null 2>&1 &\n\
+         setsid sleep 987654 &\n\
+         true\n",
+        home = user.home()
+    );
+    let virsh = user.file("tools/virsh", script);
+    fs::set_permissions(virsh, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tools.display());
+    let begin = std::time::Instant::now();
+    let mut check = user.command();
+    check.args(["check", &module, "--json"]).env("PATH", path);
+    let checked = ProgramOutput::from(check.env("SECRET_OF_USER", KEY).output().unwrap());
+    // The sleep holds the output of the tool open.
+    assert!(begin.elapsed().as_secs() < 50, "{:?}", begin.elapsed());
+    let shown = finding_of(&checked.json(), "libvirt version")["message"].to_string();
+    let limits = format!("limits {} {} 60 0", (4_u64 << 30) / 1024, (64 << 20) / 512);
+    assert!(shown.contains(&limits), "{shown}");
+    assert!(
+        shown.contains("variables HOME LC_ALL PATH PWD TMPDIR XDG_RUNTIME_DIR"),
+        "{shown}"
+    );
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut commands = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    assert!(!commands.any(|command| command == b"sleep\0987654\0"));
+    if has_landlock() {
+        user.assert_unharmed("virsh", &checked);
+        assert!(
+            shown.contains("written") && !shown.contains("ran-own"),
+            "{shown}"
+        );
+    }
+}
+
+fn has_landlock() -> bool {
+    let [landlock, _] = hook_host::wasm::kernel_features();
+    landlock.missing.is_none()
+}
+
+/// A VMI can be a stranger's, too: its name becomes a word of virsh's commands.
+#[test]
+fn a_vmis_name_is_no_command_of_virsh() {
+    let user = User::current();
+    let module = user.file(
+        "hook.wasm",
+        editing_module(&["/domain/title"], "<os>", "<title>x</title><os>"),
+    );
+    let name = "x; echo --shell y";
+    let vmi = user.file(
+        "vmi.yaml",
+        VMI.replace("name: vm", &format!("name: {name:?}")),
+    );
+    let checked = user.run(&["check", &module, "--vmi", &vmi, "--json"]);
+    let finding = libvirt_finding(&checked);
+    assert!(
+        finding["message"]
+            .to_string()
+            .contains("is not given to virsh"),
+        "{finding:#}{}",
+        checked.err
+    );
+}
