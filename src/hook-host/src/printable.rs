@@ -49,6 +49,23 @@ pub fn is_printable(c: char) -> bool {
         )
 }
 
+/// Replaces unprintable characters in JSON by escapes; the document stays the same to its readers. Ends of lines stay, which
+/// JSON has only between its values.
+#[must_use]
+pub fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_printable(character) || character == '\n' {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            escaped += &format!("\\u{unit:04x}");
+        }
+    }
+    escaped
+}
+
 /// Why UTF-16 is refused.
 pub(crate) const IS_UTF16: &str = "it is UTF-16, and only UTF-8 is accepted";
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use hook_host::escape_json;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -50,9 +51,10 @@ pub(super) fn render(event: &Event<'_>, spans: Fields, vmi: &LoggedVmi, now: Tim
     for (key, value) in fields.others {
         line.entry(key).or_insert(value);
     }
-    let mut bytes = Value::Object(line).to_string().into_bytes();
-    bytes.push(b'\n');
-    bytes
+    // Texts of guests, hooks and clients are in the line. A terminal obeys some characters that JSON does not escape.
+    let mut line = escape_json(&Value::Object(line).to_string());
+    line.push('\n');
+    line.into_bytes()
 }
 
 fn level(level: &Level) -> &'static str {

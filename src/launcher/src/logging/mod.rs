@@ -42,7 +42,8 @@ pub fn since_start() -> std::time::Duration {
 static START: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// The crates whose lines have the launcher's own levels. All others are libraries, of which less is logged.
-const OUR_CRATES: [&str; 6] = [
+const OUR_CRATES: [&str; 7] = [
+    "bounded_listener",
     "virt_launcher",
     "hook_host",
     "libvirt",
@@ -129,13 +130,17 @@ mod tests {
         }
     }
 
-    fn lines(verbosity: u8, vmi: LoggedVmi, act: impl FnOnce()) -> Vec<Value> {
+    fn text(verbosity: u8, vmi: LoggedVmi, act: impl FnOnce()) -> String {
         let captured = CapturedLog::default();
         let layer = CapturingLayer(JsonLines { verbosity, vmi }, captured.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
         let bytes = captured.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines()
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn lines(verbosity: u8, vmi: LoggedVmi, act: impl FnOnce()) -> Vec<Value> {
+        text(verbosity, vmi, act)
+            .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
@@ -166,6 +171,21 @@ mod tests {
             "{line}"
         );
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn text_that_terminals_obey_is_escaped() {
+        let hostile =
+            "hi \u{1b}[2J \u{1b}]0;owned\u{7}\r\n\u{202e}rtl \u{9b}31m \u{85}\u{2066}\u{2028}";
+        let text = text(2, LoggedVmi::default(), || {
+            tracing::warn!(reason = hostile, other = %hostile, "{hostile}");
+        });
+        let line = text.strip_suffix('\n').unwrap();
+        assert!(line.chars().all(hook_host::is_printable), "{line:?}");
+        let read: Value = serde_json::from_str(line).unwrap();
+        for key in ["msg", "reason", "other"] {
+            assert_eq!(read[key], hostile);
+        }
     }
 
     #[test]

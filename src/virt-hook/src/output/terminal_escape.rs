@@ -26,21 +26,6 @@ impl Display for TerminalEscaped<'_> {
     }
 }
 
-/// Replaces unprintable characters in JSON by escapes; the document stays the same to its readers.
-pub(super) fn escape_json(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for character in json.chars() {
-        if is_printable(character) || character == '\n' {
-            escaped.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            escaped += &format!("\\u{unit:04x}");
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -63,7 +48,7 @@ mod tests {
     fn escaped_json_is_the_same_document() {
         let text = "a\u{9b}31m \u{85}\u{2028}\u{202e}\u{e0041} größer\n\u{1b}\u{7f}";
         let document = serde_json::json!({ text: [text] });
-        let escaped = escape_json(&format!("{document:#}"));
+        let escaped = hook_host::escape_json(&format!("{document:#}"));
         assert!(escaped.chars().all(|c| c == '\n' || is_printable(c)));
         let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
         assert_eq!(read, document);
