@@ -18,6 +18,7 @@ pub mod migration;
 pub mod not_tested;
 pub mod pod;
 pub mod pod_semaphore;
+pub mod raw_http2_client;
 pub mod recorded_kubevirt_answers;
 pub mod sample_pod_facts;
 pub mod sidecar_server;

@@ -5,54 +5,10 @@ mod fixture;
 
 use std::fs;
 
+use fixture::log::Log;
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{CloudInitDocuments, CollectConfig, Plugins, collect};
 use serde_json::json;
-use tempfile::NamedTempFile;
-use tracing::subscriber::DefaultGuard;
-
-/// The log of the current thread, in a file.
-struct Log(NamedTempFile);
-
-impl Log {
-    /// An empty log, and the guard that directs log lines to it.
-    fn begin() -> (Log, DefaultGuard) {
-        let file = NamedTempFile::new().unwrap();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_writer(file.reopen().unwrap());
-        let guard = tracing::subscriber::set_default(subscriber.finish());
-        (Log(file), guard)
-    }
-
-    fn text(&self) -> String {
-        fs::read_to_string(self.0.path()).unwrap()
-    }
-
-    /// Waits for a line with all of these parts, which another thread writes.
-    async fn wait_for_line(&self, parts: &[&str]) -> String {
-        for _ in 0..1000 {
-            let text = self.text();
-            let is_written = |line: &str| parts.iter().all(|part| line.contains(part));
-            if text.lines().any(is_written) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        self.line(parts)
-    }
-
-    /// The line with all of these parts. Panics unless there is exactly one.
-    fn line(&self, parts: &[&str]) -> String {
-        let text = self.text();
-        let lines: Vec<_> = text
-            .lines()
-            .filter(|line| parts.iter().all(|part| line.contains(part)))
-            .collect();
-        assert_eq!(lines.len(), 1, "{parts:?} in {text}");
-        lines[0].to_owned()
-    }
-}
 
 /// Without the log line nobody would notice, because the Plugin's other hook points are called.
 #[tokio::test]

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use tests::raw_http2_client::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, RawHttp2Client, frame,
+    grpc_message, request_headers,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -65,69 +69,20 @@ pub(crate) async fn send_garbage(socket: &Path, connections: usize) -> Result<()
     Ok(())
 }
 
-// Frame types and flags of HTTP/2, RFC 9113, 6.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
 /// Calls `Ping` with the percent-encoded path of the socket as `:authority`, as gRPC's C core does.
 pub(crate) async fn ping_with_other_authority(socket: &Path) -> Result<()> {
-    let mut stream = UnixStream::connect(socket).await?;
     let authority = socket.to_string_lossy().replace('/', "%2F");
-    let headers = [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", "/kubevirt.cmd.v1.Cmd/Ping"),
-        (":authority", &authority),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
+    let headers = request_headers("/kubevirt.cmd.v1.Cmd/Ping", &authority);
+    let mut client = RawHttp2Client::connect(socket, &[]).await?;
+    let request = [
+        frame(HEADERS, END_HEADERS, 1, &headers),
+        frame(DATA, END_STREAM, 1, &grpc_message(&[])),
     ];
-    let mut block = Vec::new();
-    for (name, text) in headers {
-        // A literal header field without indexing, RFC 7541, 6.2.2.
-        block.push(0);
-        for part in [name, text] {
-            push_length(&mut block, part.len());
-            block.extend(part.as_bytes());
-        }
-    }
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend(frame(SETTINGS, 0, 0, &[]));
-    bytes.extend(frame(HEADERS, END_HEADERS, 1, &block));
-    bytes.extend(frame(DATA, END_STREAM, 1, &[0; 5]));
-    stream.write_all(&bytes).await?;
-    let result = tokio::time::timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await;
+    client.stream.write_all(&request.concat()).await?;
+    let result = tokio::time::timeout(ANSWER_TIMEOUT, read_answer(&mut client.stream)).await;
     result
         .context("no answer")?
         .with_context(|| format!("with :authority {authority}"))
-}
-
-/// Appends the length of a string with a prefix of seven bits, RFC 7541, 5.1.
-fn push_length(block: &mut Vec<u8>, length: usize) {
-    if length < 127 {
-        block.push(length as u8);
-        return;
-    }
-    block.push(127);
-    let mut rest = length - 127;
-    while rest >= 128 {
-        block.push((rest % 128) as u8 | 128);
-        rest /= 128;
-    }
-    block.push(rest as u8);
-}
-
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
 }
 
 /// Reads frames until the headers of the answer. Fails if the call is reset.

@@ -134,7 +134,7 @@ impl ChainService {
     }
 
     /// Waits until no other request is served, and calls the hooks of PreStart, which KubeVirt does not call. Returns
-    /// the invocation, and the lock that the request holds.
+    /// the invocation, and the lock that the request holds. After Shutdown, requests are refused.
     async fn begin_request(
         &self,
         vmi: &str,
@@ -143,6 +143,10 @@ impl ChainService {
         let invocation = invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid_request)?;
         self.check_namespace(&invocation.namespace)?;
         let lock = self.0.request_lock.lock().await;
+        if *self.0.stopped.borrow() {
+            // Of the requests that wait at the end, none is begun.
+            return Err(Status::unavailable("the hooks were shut down"));
+        }
         invocation.clone_into(
             &mut self
                 .0

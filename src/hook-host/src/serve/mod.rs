@@ -28,15 +28,15 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bounded_listener::{CallMemoryLayer, GrpcListener, limits};
 use proto::hooks::info::info_server::InfoServer;
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookServiceServer;
 use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookServiceServer;
 use proto::hooks::v1alpha1::callbacks_server::CallbacksServer as V1alpha1Server;
 use proto::hooks::v1alpha2::callbacks_server::CallbacksServer as V1alpha2Server;
 use proto::hooks::v1alpha3::callbacks_server::CallbacksServer as V1alpha3Server;
-use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::Server;
 use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
 
 use crate::{Chain, HookPoint, Limits};
 use chain_service::ChainService;
@@ -68,7 +68,8 @@ pub struct ServeConfig {
     pub namespace: Option<String>,
     /// The limits of the chain. `output` also limits the size of messages.
     pub limits: Limits,
-    /// How long to wait for requests in progress when serving ends.
+    /// How long to wait for the request in progress when serving ends. Requests that wait for it are refused, and those
+    /// that have not arrived completely are dropped.
     pub drain: Duration,
 }
 
@@ -125,7 +126,8 @@ pub enum ServeError {
 }
 
 /// Serves a chain on the staged socket until the launcher calls Shutdown or `stop` completes.
-/// In both cases the hooks of Shutdown run once, requests in progress are answered, and the socket is removed.
+/// In both cases the hooks of Shutdown run once, the request in progress is answered, and the socket is removed.
+/// Connections, calls and memory are limited: see [`bounded_listener`].
 /// Needs a tokio runtime with I/O and time.
 pub async fn serve(
     chain: Chain,
@@ -135,11 +137,11 @@ pub async fn serve(
 ) -> Result<StopReason, ServeError> {
     warn_about_hook_points(&chain, &config.front_end);
     let service = ChainService::new(chain, config.limits.output, config.namespace.clone());
-    let router = router(&service, &config);
+    let grpc = GrpcListener::new(limits::HOOK_SOCKET, max_request(&config));
+    let router = router(&grpc, &service, &config);
     let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");
-    let incoming = UnixListenerStream::new(listener);
-    let server = router.serve_with_incoming_shutdown(incoming, service.stopped());
+    let server = router.serve_with_incoming_shutdown(grpc.incoming(listener), service.stopped());
     tokio::pin!(server);
     let stop_reason = tokio::select! {
         result = &mut server => return serve_result(result, &socket).map(|()| StopReason::Shutdown),
@@ -149,10 +151,8 @@ pub async fn serve(
             StopReason::Stopped
         }
     };
-    match tokio::time::timeout(config.drain, server).await {
-        Ok(result) => serve_result(result, &socket)?,
-        Err(_) => tracing::warn!(drain = ?config.drain, "a launcher keeps its connection open"),
-    }
+    let (served, ()) = tokio::join!(server, grpc.drain(config.drain));
+    serve_result(served, &socket)?;
     Ok(stop_reason)
 }
 
@@ -186,9 +186,17 @@ fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static st
     }
 }
 
-fn router(chain: &ChainService, config: &ServeConfig) -> Router {
-    let max_request = 2 * config.limits.output + PROTOBUF_OVERHEAD;
-    let mut server = Server::builder();
+fn max_request(config: &ServeConfig) -> usize {
+    2 * config.limits.output + PROTOBUF_OVERHEAD
+}
+
+fn router(
+    grpc: &GrpcListener,
+    chain: &ChainService,
+    config: &ServeConfig,
+) -> Router<Stack<CallMemoryLayer, Identity>> {
+    let max_request = max_request(config);
+    let mut server = grpc.server();
     match &config.front_end {
         FrontEnd::Sidecar { name } => {
             let sidecar = sidecar_service::SidecarService::new(chain.clone(), name);

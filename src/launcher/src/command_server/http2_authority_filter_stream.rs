@@ -4,9 +4,10 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bounded_listener::{ConnectionHandle, GuardedStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 use super::http2_authority_filter::AuthorityFilter;
 
@@ -16,7 +17,7 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// A client's connection, whose input goes through an [`AuthorityFilter`].
 #[derive(Debug)]
 pub(super) struct AuthorityFilterStream {
-    stream: UnixStream,
+    stream: GuardedStream<UnixStream>,
     filter: AuthorityFilter,
     /// The filter's output.
     filtered: Vec<u8>,
@@ -25,7 +26,7 @@ pub(super) struct AuthorityFilterStream {
 }
 
 impl AuthorityFilterStream {
-    pub(super) fn new(stream: UnixStream) -> AuthorityFilterStream {
+    pub(super) fn new(stream: GuardedStream<UnixStream>) -> AuthorityFilterStream {
         AuthorityFilterStream {
             stream,
             filter: AuthorityFilter::default(),
@@ -99,9 +100,9 @@ impl AsyncWrite for AuthorityFilterStream {
 }
 
 impl Connected for AuthorityFilterStream {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = ConnectionHandle;
 
-    fn connect_info(&self) -> UdsConnectInfo {
+    fn connect_info(&self) -> ConnectionHandle {
         self.stream.connect_info()
     }
 }

@@ -18,12 +18,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bounded_listener::{GrpcListener, limits};
 use proto::cmd::info::cmd_info_server::CmdInfoServer;
 use proto::cmd::v1::cmd_server::CmdServer;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use command_service::CommandService;
@@ -64,6 +64,7 @@ pub(crate) enum CommandServerError {
 pub(crate) struct CommandServer {
     socket: PathBuf,
     stop: CancellationToken,
+    grpc: GrpcListener,
     server_task: JoinHandle<()>,
 }
 
@@ -80,11 +81,14 @@ impl CommandServer {
         })?;
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
-        let server = tonic::transport::Server::builder()
+        let grpc = GrpcListener::new(limits::COMMAND_SOCKET, MAX_REQUEST_BYTES);
+        let server = grpc
+            .server()
             .add_service(CmdInfoServer::new(service.clone()))
             .add_service(CmdServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES));
-        let clients =
-            UnixListenerStream::new(listener).map(|client| client.map(AuthorityFilterStream::new));
+        let clients = grpc
+            .incoming(listener)
+            .map(|client| client.map(AuthorityFilterStream::new));
         let server_task = server.serve_with_incoming_shutdown(clients, stopped);
         let server_task = tokio::spawn(async move {
             if let Err(error) = server_task.await {
@@ -94,6 +98,7 @@ impl CommandServer {
         Ok(CommandServer {
             socket,
             stop,
+            grpc,
             server_task,
         })
     }
@@ -113,11 +118,9 @@ impl CommandServer {
     /// Stops listening, waits for running requests, and removes the socket.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        if tokio::time::timeout(DRAIN_TIMEOUT, self.server_task)
-            .await
-            .is_err()
-        {
-            tracing::debug!("command server: requests were still under way");
+        self.grpc.drain(DRAIN_TIMEOUT).await;
+        if let Err(error) = self.server_task.await {
+            tracing::error!(reason = %error, "the command server failed");
         }
         let _ = fs::remove_file(&self.socket);
     }

@@ -16,20 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bounded_listener::{ByteListener, ConnectionHandle, limits};
 use futures_util::future::BoxFuture;
 use kubevirt_api::libvirt_migration_hook_protocol::{MAX_BYTES, read_request, refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
-
-use crate::unix_listener::Listener;
 
 /// How long an answer may take. libvirt's hook waits for 30 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(28);
 /// How long to read bytes that follow the document.
 const TRAILING_INPUT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of concurrent connections. A migration needs one: its attempts follow each other.
-const MAX_CONNECTIONS: usize = 4;
 
 /// Edits the XML of an incoming domain. The error is the reason why the domain is refused.
 pub(crate) type EditDomain =
@@ -39,7 +36,7 @@ pub(crate) type EditDomain =
 pub(crate) struct HookServer {
     path: PathBuf,
     edit: watch::Sender<EditDomain>,
-    _listener: Listener,
+    _listener: ByteListener,
 }
 
 impl HookServer {
@@ -54,12 +51,15 @@ impl HookServer {
         edit: EditDomain,
     ) -> io::Result<HookServer> {
         let (edit, current) = watch::channel(edit);
-        let serve = move |connection| answer(connection, Arc::clone(&current.borrow()));
-        let what = "libvirt's migration hook";
+        let serve = move |connection, handle| {
+            let edit = Arc::clone(&current.borrow());
+            answer(connection, handle, edit)
+        };
+        let socket = UnixListener::from_std(socket)?;
         Ok(HookServer {
             path: path.to_owned(),
             edit,
-            _listener: Listener::serve(socket, what, Some(MAX_CONNECTIONS), serve)?,
+            _listener: ByteListener::serve(socket, limits::MIGRATION_HOOK, serve),
         })
     }
 
@@ -75,8 +75,8 @@ impl Drop for HookServer {
     }
 }
 
-async fn answer(mut connection: UnixStream, edit: EditDomain) {
-    let exchange = tokio::time::timeout(ANSWER_TIMEOUT, exchange(&mut connection, &edit));
+async fn answer(mut connection: UnixStream, handle: ConnectionHandle, edit: EditDomain) {
+    let exchange = tokio::time::timeout(ANSWER_TIMEOUT, exchange(&mut connection, &handle, &edit));
     match exchange.await {
         Ok(Ok(())) => read_rest(connection).await,
         Ok(Err(error)) => tracing::warn!(reason = %error, "libvirt's migration hook went away"),
@@ -86,9 +86,16 @@ async fn answer(mut connection: UnixStream, edit: EditDomain) {
     }
 }
 
-/// Reads the incoming domain and writes the answer.
-async fn exchange(connection: &mut UnixStream, edit: &EditDomain) -> io::Result<()> {
-    let (edited, reads_refusals) = match read_xml(connection).await? {
+/// Reads the incoming domain and writes the answer. From the end of the document to that of the answer, the connection is
+/// not idle.
+async fn exchange(
+    connection: &mut UnixStream,
+    handle: &ConnectionHandle,
+    edit: &EditDomain,
+) -> io::Result<()> {
+    let read = read_xml(connection).await?;
+    let _running = handle.running();
+    let (edited, reads_refusals) = match read {
         Ok(text) => {
             let (xml, reads_refusals) = read_request(&text);
             (edit(xml.to_owned()).await, reads_refusals)

@@ -141,3 +141,50 @@ async fn oversized_domain_is_refused() {
     let _ = connection.read_to_end(&mut answer).await;
     assert_eq!(answer, b"");
 }
+
+#[tokio::test]
+async fn idle_clients_lock_no_hook_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, path) = server(&directory);
+    let mut idle = Vec::new();
+    for index in 0..100 {
+        let mut connection = UnixStream::connect(&path).await.unwrap();
+        if index % 2 == 0 {
+            connection.write_all(b"<domain>").await.unwrap();
+        }
+        idle.push(connection);
+    }
+    let answer = tokio::time::timeout(Duration::from_secs(10), ask(&path, DOMAIN, false));
+    assert_eq!(answer.await.unwrap(), "<domain><name>b</name></domain>\n");
+}
+
+/// An attempt of which the hooks are being called is not given up for others.
+#[tokio::test]
+async fn clients_do_not_end_an_answer_that_is_being_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = server(&directory);
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (finish, finished) = tokio::sync::oneshot::channel::<()>();
+    let once = std::sync::Mutex::new(Some((begun, finished)));
+    server.replace(Arc::new(move |_| {
+        let (begun, finished) = once.lock().unwrap().take().unwrap();
+        Box::pin(async move {
+            begun.send(()).unwrap();
+            finished.await.unwrap();
+            Ok("<made/>".to_owned())
+        })
+    }));
+    let asked = tokio::spawn({
+        let path = path.clone();
+        async move { ask(&path, DOMAIN, false).await }
+    });
+    has_begun.await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(UnixStream::connect(&path).await.unwrap());
+    }
+    // The first of them is closed, so that the others have been accepted.
+    assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
+    finish.send(()).unwrap();
+    assert_eq!(asked.await.unwrap(), "<made/>");
+}

@@ -1,6 +1,6 @@
 //! The gRPC service `kubevirt.nbd.NBD`. Each call opens its own connection to QEMU.
 //!
-//! Data are read from QEMU only as fast as the client reads: at most two messages are queued.
+//! Data are read from QEMU only as fast as the client reads: at most one message is queued.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::qemu_nbd_client::NbdClient;
 /// Size of the data in one message.
 const CHUNK_BYTES: u64 = 256 << 10;
 /// How many messages may wait for the client.
-const MAX_QUEUED_MESSAGES: usize = 2;
+const MAX_QUEUED_MESSAGES: usize = 1;
 /// A call whose client reads nothing for this long is ended, to release its connection to QEMU.
 const CLIENT_READ_TIMEOUT: Duration = Duration::from_secs(300);
 const ALLOCATION_CONTEXT: &str = "base:allocation";

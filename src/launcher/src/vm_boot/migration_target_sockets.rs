@@ -15,11 +15,13 @@ use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixStream};
+use bounded_listener::{ByteListener, ConnectionHandle, limits};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 
 use crate::blocking::{self, NoAnswer};
 use crate::paths::QEMU_USER;
-use crate::unix_listener::{self, Listener};
+use crate::unix_listener;
 
 /// Port of the migration stream (memory and device state).
 const DIRECT_PORT: u16 = 49152;
@@ -68,7 +70,7 @@ pub(crate) enum MigrationTransport {
 /// QEMU.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationTargetSockets {
-    listeners: Vec<(PathBuf, Listener)>,
+    listeners: Vec<(PathBuf, ByteListener)>,
     /// All socket files. QEMU leaves its own when it is killed.
     files: BTreeSet<PathBuf>,
 }
@@ -159,20 +161,44 @@ fn listen(
     path: PathBuf,
     port: u16,
     socket: net::UnixListener,
-) -> Result<(PathBuf, Listener), MigrationTargetSocketError> {
-    let serve = move |connection| pipe_to_qemu(connection, port);
-    match Listener::serve(socket, "a migration's connection", None, serve) {
-        Ok(listener) => Ok((path, listener)),
+) -> Result<(PathBuf, ByteListener), MigrationTargetSocketError> {
+    let serve = move |connection, handle| pipe_to_qemu(connection, handle, port);
+    match UnixListener::from_std(socket) {
+        Ok(socket) => Ok((
+            path,
+            ByteListener::serve(socket, limits::MIGRATION_DATA, serve),
+        )),
         Err(source) => Err(MigrationTargetSocketError::Listen { path, source }),
     }
 }
 
-async fn pipe_to_qemu(mut connection: UnixStream, port: u16) {
-    let copy = async {
-        let mut qemu = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-        tokio::io::copy_bidirectional(&mut connection, &mut qemu).await
-    };
-    if let Err(error) = copy.await {
+async fn pipe_to_qemu(connection: UnixStream, handle: ConnectionHandle, port: u16) {
+    if let Err(error) = copy_to_and_from_qemu(connection, &handle, port).await {
         tracing::warn!(reason = %error, port, "piping a migration's connection to QEMU");
     }
+}
+
+/// From the first bytes of the source on, the connection is not idle, whatever QEMU sends when.
+async fn copy_to_and_from_qemu(
+    mut connection: UnixStream,
+    handle: &ConnectionHandle,
+    port: u16,
+) -> io::Result<()> {
+    let mut qemu = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    let (mut from_source, mut to_source) = connection.split();
+    let (mut from_qemu, mut to_qemu) = qemu.split();
+    let mut running = None;
+    let to_qemu = async {
+        from_source.readable().await?;
+        running = Some(handle.running());
+        tokio::io::copy(&mut from_source, &mut to_qemu).await?;
+        to_qemu.shutdown().await
+    };
+    let to_source = async {
+        tokio::io::copy(&mut from_qemu, &mut to_source).await?;
+        to_source.shutdown().await
+    };
+    tokio::try_join!(to_qemu, to_source)?;
+    drop(running);
+    Ok(())
 }

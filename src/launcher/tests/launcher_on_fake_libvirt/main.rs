@@ -17,6 +17,7 @@ mod freeze_and_unfreeze;
 mod guest_agent_of_paused_guest;
 mod guest_agent_polling;
 mod guest_exec;
+mod hostile_command_clients;
 mod hotplug_cpus;
 mod hotplug_disks_detach_and_refusals;
 mod hotplug_memory;

@@ -4,6 +4,7 @@
 mod call_errors_and_lost_elements;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
+mod hostile_clients;
 mod metrics;
 mod plugin_calls;
 mod policy_and_hook_yaml;
@@ -12,6 +13,7 @@ mod prometheus_parser;
 mod served_sidecar;
 mod sidecar_calls;
 mod socket_lifecycle;
+mod unusual_requests;
 
 use domain_xml::Document;
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bounded_listener::{http2_server, limits};
 use proto::nbd::nbd_server::NbdServer;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::transport::Server;
 
 use super::export_tunnel::{self, OpenTunnel, TunnelError};
 use super::{BackupError, ExportRequest, backup_metadata_rules};
@@ -118,7 +118,7 @@ pub(super) async fn serve_in(tunnel: OpenTunnel, socket: &Path) -> Result<(), Tu
     let incoming = tokio_stream::once(Ok::<_, std::io::Error>(stream));
     let incoming = incoming.chain(tokio_stream::pending());
     let service = NbdServer::new(NbdService::new(socket.to_owned()));
-    let server = Server::builder().add_service(service);
+    let server = http2_server(limits::BACKUP_EXPORT_CALLS).add_service(service);
     let served = server.serve_with_incoming_shutdown(incoming, closed.cancelled());
     served.await.map_err(TunnelError::Serve)
 }

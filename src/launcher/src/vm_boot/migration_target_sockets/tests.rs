@@ -102,6 +102,40 @@ async fn connection_is_piped_to_the_port() {
 }
 
 #[tokio::test]
+async fn idle_clients_do_not_end_a_connection_that_has_sent_data() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("x.sock");
+    let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = qemu.local_addr().unwrap().port();
+    let socket = unix_listener::bind(&path).unwrap();
+    let _listener = listen(path.clone(), port, socket).unwrap();
+    let mut source = UnixStream::connect(&path).await.unwrap();
+    source.write_all(b"mem").await.unwrap();
+    let (mut target, _) = qemu.accept().await.unwrap();
+    let mut received = [0; 3];
+    target.read_exact(&mut received).await.unwrap();
+    let _accepting = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok(connection) = qemu.accept().await {
+            held.push(connection);
+        }
+    });
+    let mut idle = Vec::new();
+    for _ in 0..600 {
+        idle.push(UnixStream::connect(&path).await.unwrap());
+    }
+    // The first of them is closed, since there are too many.
+    assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
+    source.write_all(b"ory").await.unwrap();
+    target.read_exact(&mut received).await.unwrap();
+    assert_eq!(&received, b"ory");
+}
+
+#[tokio::test]
 async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let directory = file.path().join("migrationproxy");

@@ -1,9 +1,9 @@
 //! Serves metrics for Prometheus by HTTP.
 //!
 //! Clients can only read: hook names, versions, digests, counts. A client has
-//! [`CONNECTION_TIMEOUT`] for its request and for reading the answer, sends at most [`MAX_REQUEST`] bytes, and no more
-//! than [`MAX_CONNECTIONS`] are served at a time; others wait in the kernel's queue. Hooks do not wait for any of them:
-//! the lock on the counts is held for a copy.
+//! [`CONNECTION_TIMEOUT`] for its request and for reading the answer, and sends at most [`MAX_REQUEST`] bytes. When more
+//! than [`limits::METRICS`] allows are connected, the connection that was idle longest is closed. Hooks do not wait for
+//! any of them: the lock on the counts is held for a copy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,24 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bounded_listener::{ByteListener, limits};
 use hook_host::HookMetrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-const MAX_CONNECTIONS: usize = 4;
 const MAX_REQUEST: usize = 8 << 10;
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after a failed `accept`, which usually means that file descriptors are exhausted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A bound address. Connections wait until [`MetricsListener::serve`] is called.
 pub(super) struct MetricsListener(TcpListener);
-
-/// The task of the server, which ends when this is dropped.
-pub(super) struct MetricsServer(JoinHandle<()>);
 
 impl MetricsListener {
     pub(super) async fn bind(address: SocketAddr) -> Result<Self> {
@@ -37,41 +30,18 @@ impl MetricsListener {
         Ok(Self(listener))
     }
 
-    /// Needs a tokio runtime.
-    pub(super) fn serve(self, metrics: Arc<HookMetrics>) -> MetricsServer {
+    /// Serves until the listener is dropped. Needs a tokio runtime.
+    pub(super) fn serve(self, metrics: Arc<HookMetrics>) -> ByteListener {
         if let Ok(address) = self.0.local_addr() {
             tracing::info!(%address, "metrics are served");
         }
-        MetricsServer(tokio::spawn(accept(self.0, metrics)))
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, metrics: Arc<HookMetrics>) {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let metrics = Arc::clone(&metrics);
-                tokio::spawn(async move {
-                    // A client that is too slow or has disconnected gets no answer.
-                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &metrics)).await;
-                    drop(slot);
-                });
+        ByteListener::serve(self.0, limits::METRICS, move |stream, _| {
+            let metrics = Arc::clone(&metrics);
+            async move {
+                // A client that is too slow or has disconnected gets no answer.
+                let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &metrics)).await;
             }
-            Err(error) => {
-                tracing::debug!(%error, "a connection for metrics was not accepted");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        })
     }
 }
 

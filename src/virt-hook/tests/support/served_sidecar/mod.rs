@@ -147,9 +147,19 @@ impl RunningServe {
         }
     }
 
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+
+    /// Reads and drops standard error from now on, so that the pipe never fills.
+    pub fn drop_stderr(&mut self) {
+        let mut stderr = self.child.stderr.take().unwrap();
+        tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+    }
+
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        let pid = self.pid();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
@@ -163,6 +173,12 @@ impl RunningServe {
         let mut stderr = self.child.stderr.take().unwrap();
         stderr.read_to_string(&mut text).await.unwrap();
         text
+    }
+
+    /// Waits for the exit with this code of a program whose standard error is dropped.
+    pub async fn wait_for_end(mut self, code: i32) {
+        let status = tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await;
+        assert_eq!(status.unwrap().unwrap().code(), Some(code));
     }
 
     /// Waits for the exit with this code, and returns standard error.

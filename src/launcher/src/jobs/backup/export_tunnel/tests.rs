@@ -46,6 +46,30 @@ async fn connection_is_closed_when_serving_is_aborted() {
 }
 
 #[tokio::test]
+async fn peer_may_have_few_calls_open_at_a_time() {
+    const SETTINGS: u8 = 4;
+    const MAX_CONCURRENT_STREAMS: u16 = 3;
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (opened, tunnel) = oneshot::channel();
+    let _peer = tokio::spawn(accept_tunnel(far, opened));
+    let near = open_on(near, "export:443".into()).await.unwrap();
+    let _serving = tokio::spawn(async move { serve_in(near, "/nonexistent".as_ref()).await });
+    let mut tunnel = tunnel.await.unwrap();
+    let mut frame = [0; 9];
+    tunnel.read_exact(&mut frame).await.unwrap();
+    assert_eq!(frame[3], SETTINGS);
+    let mut settings = vec![0; usize::from(frame[2])];
+    tunnel.read_exact(&mut settings).await.unwrap();
+    let calls = settings.chunks(6).find_map(|setting| match *setting {
+        [a, b, c, d, e, f] if u16::from_be_bytes([a, b]) == MAX_CONCURRENT_STREAMS => {
+            Some(u32::from_be_bytes([c, d, e, f]))
+        }
+        _ => None,
+    });
+    assert_eq!(calls, Some(bounded_listener::limits::BACKUP_EXPORT_CALLS));
+}
+
+#[tokio::test]
 async fn connection_of_a_peer_that_does_not_read_is_closed() {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (opened, tunnel) = oneshot::channel();

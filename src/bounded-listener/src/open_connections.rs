@@ -1,0 +1,187 @@
+//! The open connections of a listener, shared by its accept loop, connections and calls.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection_table::{ConnectionTable, HoldError, Id, TableLimits};
+use crate::limits::{CONNECTION_BYTES, LISTENER_BYTES, Limits};
+
+/// Connections that a limit closes are logged once in this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The open connections of one listener.
+#[derive(Clone)]
+pub(crate) struct OpenConnections(Arc<Shared>);
+
+struct Shared {
+    limits: Limits,
+    table: Mutex<ConnectionTable>,
+    logged_at: Mutex<Option<Instant>>,
+    /// Notified when a call or a connection has ended.
+    ended: Notify,
+}
+
+/// An open connection. It counts until this is dropped.
+pub(crate) struct ConnectionGuard(ConnectionHandle);
+
+/// A connection of a listener, for what serves it.
+#[derive(Clone)]
+pub struct ConnectionHandle {
+    connections: OpenConnections,
+    id: Id,
+    close: CancellationToken,
+}
+
+/// While this exists, the connection is not idle.
+pub struct RunningGuard(ConnectionHandle);
+
+impl OpenConnections {
+    pub(crate) fn new(limits: Limits) -> OpenConnections {
+        let table = ConnectionTable::new(TableLimits {
+            connections: limits.connections,
+            connection_bytes: CONNECTION_BYTES,
+            listener_bytes: LISTENER_BYTES,
+        });
+        OpenConnections(Arc::new(Shared {
+            limits,
+            table: Mutex::new(table),
+            logged_at: Mutex::new(None),
+            ended: Notify::new(),
+        }))
+    }
+
+    /// Adds a connection that was accepted, and closes others if there are too many.
+    pub(crate) fn admit(&self) -> ConnectionGuard {
+        let (id, close) = self.table().admit(Instant::now());
+        self.log_closed();
+        ConnectionGuard(ConnectionHandle {
+            connections: self.clone(),
+            id,
+            close,
+        })
+    }
+
+    pub(crate) fn what(&self) -> &'static str {
+        self.0.limits.what
+    }
+
+    pub(crate) fn calls(&self) -> u32 {
+        self.0.limits.calls
+    }
+
+    /// Waits until no call is worked on.
+    pub(crate) async fn no_call_runs(&self) {
+        self.wait_until(|table| !table.is_running()).await;
+    }
+
+    /// Waits until all connections have ended.
+    pub(crate) async fn all_ended(&self) {
+        self.wait_until(ConnectionTable::is_empty).await;
+    }
+
+    pub(crate) fn close_all(&self) {
+        self.table().close_all();
+    }
+
+    async fn wait_until(&self, holds: impl Fn(&ConnectionTable) -> bool) {
+        loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if holds(&self.table()) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, ConnectionTable> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs how many connections were closed. A client that opens many must not fill the log.
+    fn log_closed(&self) {
+        if !self.table().has_closed() {
+            return;
+        }
+        let now = Instant::now();
+        let logged_at = self.0.logged_at.lock();
+        let mut logged_at = logged_at.unwrap_or_else(PoisonError::into_inner);
+        if logged_at.is_none_or(|logged_at| now - logged_at >= LOG_INTERVAL) {
+            *logged_at = Some(now);
+            let closed = self.table().take_closed();
+            tracing::warn!(
+                socket = self.what(),
+                closed,
+                connections = self.0.limits.connections,
+                "clients have more connections or larger calls open than are allowed; those that were idle longest are \
+                 closed"
+            );
+        }
+    }
+}
+
+impl ConnectionGuard {
+    pub(crate) fn handle(&self) -> &ConnectionHandle {
+        &self.0
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        let connections = &self.0.connections;
+        connections.table().remove(self.0.id);
+        connections.0.ended.notify_waiters();
+    }
+}
+
+impl ConnectionHandle {
+    /// Cancelled when the connection is to be closed.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.close
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(&self) {
+        self.close.cancel();
+    }
+
+    /// Marks the connection as not idle.
+    #[must_use]
+    pub fn running(&self) -> RunningGuard {
+        let mut table = self.connections.table();
+        table.begin_running(self.id, Instant::now());
+        RunningGuard(self.clone())
+    }
+
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), HoldError> {
+        let held = self
+            .connections
+            .table()
+            .hold(self.id, bytes, Instant::now());
+        self.connections.log_closed();
+        held
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.connections.table().release(self.id, bytes);
+    }
+}
+
+impl fmt::Debug for ConnectionHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "connection {}", self.id)
+    }
+}
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        let connections = &self.0.connections;
+        connections.table().end_running(self.0.id, Instant::now());
+        connections.0.ended.notify_waiters();
+    }
+}
