@@ -154,9 +154,8 @@ async fn run(
         Some(Err(error)) => {
             let is_xml = matches!(work, GuestFunction::Call(call) if call.gives_xml());
             let not_utf8 = answer_not_utf8(&error, is_xml);
-            Err(not_utf8.unwrap_or_else(|| {
-                trap_error(&error, &log, deadline, limits.output, refused)
-            }))
+            Err(not_utf8
+                .unwrap_or_else(|| trap_error(&error, &log, deadline, limits.output, refused)))
         }
         Some(Ok(result)) => result.map_err(|error| shorten_message(error, refused)),
     };
