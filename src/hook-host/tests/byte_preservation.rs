@@ -93,16 +93,16 @@ fn unchanged_parts_of_the_domain_keep_their_bytes() {
         let xml = format!(
             "<?xml version='1.0'  encoding=\"UTF-8\"?>\r\n<!-- top -->\n\
              <domain  type = \"kvm\"\n xmlns:q='urn:q' >{before}\
-             <os ><type arch='x86_64'>hvm</type>{inside}</os>{after}</domain>{end}"
+             <os ><type arch='x86_64'>hvm</type>{inside}</os><sysinfo type='smbios'><bios/></sysinfo>{after}</domain>{end}"
         );
         let defining = chain.on_define_domain(&invocation, VMI, xml.clone());
         let (hooked, runs) = runtime.block_on(defining).unwrap();
         prop_assert_eq!(runs.len(), 2);
         prop_assert!(hooked.contains("Radical Edward") && hooked.contains(TITLE), "{}", hooked);
-        let (_, sysinfo) = hooked.split_once("<sysinfo").unwrap();
-        let (sysinfo, _) = sysinfo.split_once("</sysinfo>").unwrap();
-        let sysinfo = format!("<sysinfo{sysinfo}</sysinfo>");
-        let added = [TITLE, "<smbios mode='sysinfo'/>", &sysinfo];
+        let (_, board) = hooked.split_once("<baseBoard").unwrap();
+        let (board, _) = board.split_once("</baseBoard>").unwrap();
+        let board = format!("<baseBoard{board}</baseBoard>");
+        let added = [TITLE, "<smbios mode='sysinfo'/>", &board];
         prop_assert!(is_without(&xml, &hooked, &added), "{:?} {:?}", xml, hooked);
     });
 }

@@ -88,8 +88,9 @@ async fn an_element_that_the_launcher_loses_between_two_calls_is_logged() {
     let namespace = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'";
     let argument = "<qemu:commandline><qemu:arg value='-debugcon'/></qemu:commandline>";
     for more in [argument, "", ""] {
-        let domain =
-            format!("<domain type='kvm' {namespace}><name>ns_vm</name><os/>{more}</domain>");
+        let domain = format!(
+            "<domain type='kvm' {namespace}><name>ns_vm</name><os/><sysinfo type='smbios'/>{more}</domain>"
+        );
         let params = v1alpha3::OnDefineDomainParams {
             domain_xml: domain.into_bytes(),
             vmi: vmi().into_bytes(),

@@ -17,7 +17,7 @@ use crate::example_modules::EVERY_POINT_POLICY;
 
 pub const XML: &str = "<domain type='kvm'>\n  <name>ns_vm</name>\n  <uuid>5a9f</uuid>\n  \
     <metadata>\n    <kubevirt xmlns=\"http://kubevirt.io\"><uid>u-1</uid></kubevirt>\n  \
-    </metadata>\n  <os/>\n</domain>\n";
+    </metadata>\n  <os/>\n  <sysinfo type='smbios'/>\n</domain>\n";
 
 /// A timeout that is longer than a debug build on a busy machine takes.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
