@@ -62,7 +62,7 @@ fn remedy_for_a_misspelt_wish_is_not_the_policy() {
     assert!(
         checked
             .out
-            .contains(&format!("{}: {HINT}", "/domain/sysnifo/**"))
+            .contains(&format!("{}: {HINT}", "/domain/sysnifo/baseBoard/**"))
             && checked
                 .out
                 .contains("the paths that the module's `describe` declares would have to contain")
