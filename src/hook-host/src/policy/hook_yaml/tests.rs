@@ -17,8 +17,8 @@ fn all_keys_are_parsed() {
     let yaml = HookYaml::parse(Path::new("hook.yaml"), &text).unwrap();
     assert_eq!(yaml.sha256(), Some("ab".repeat(32).as_str()));
     let content = yaml.content;
-    assert_eq!(content.priority, Some(-3));
-    assert_eq!(content.hook_points.unwrap()[1].priority, Some(4));
+    assert_eq!(*content.priority.unwrap().get(), -3);
+    assert_eq!(content.hook_points.unwrap().get()[1].priority, Some(4));
     assert_eq!(content.deadline.unwrap().get().0.as_millis(), 250);
     assert_eq!(content.output.unwrap().get().0, 96 << 10);
     assert_eq!(content.config["n"].get(), "7");
