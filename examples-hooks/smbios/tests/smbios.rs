@@ -88,7 +88,7 @@ fn description_has_name_version_and_hook_points(hook: Hook) {
 
 #[hooks_sdk_testing::test(Smbios)]
 fn parse_error_contains_text_and_position(hook: Hook) {
-    let no_vmi = hook.on_define_domain("not JSON", BARE).failure();
+    let no_vmi = hook.on_define_domain("not JSON", WITHOUT_TABLES).failure();
     assert!(
         no_vmi.contains("the VMI cannot be read: it is not a JSON object"),
         "{no_vmi}"
