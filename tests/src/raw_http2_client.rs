@@ -34,7 +34,7 @@ pub const INITIAL_WINDOW_SIZE: u16 = 4;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// After this time without progress, a server has stopped to read.
-const STOPPED_READING_AFTER: Duration = Duration::from_secs(2);
+const STOPPED_READING_AFTER: Duration = Duration::from_millis(300);
 
 /// A connection, after its preface.
 pub struct RawHttp2Client {
