@@ -1,5 +1,7 @@
 //! Clients of the command socket that take as much of the launcher as they can.
 
+#![allow(clippy::print_stdout, reason = "measurements are printed")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

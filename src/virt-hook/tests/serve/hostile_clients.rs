@@ -1,5 +1,7 @@
 //! Clients that share the socket with a launcher, and take as much of the sidecar as they can.
 
+#![allow(clippy::print_stdout, reason = "measurements are printed")]
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

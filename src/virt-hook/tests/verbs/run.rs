@@ -30,7 +30,7 @@ fn run_shows_the_changes_of_a_hook() {
 fn run_takes_a_domain_and_a_policy() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
-    let domain = "<domain type='kvm'><name>ns_vm</name><os/></domain>";
+    let domain = "<domain type='kvm'><name>ns_vm</name><os/><sysinfo type='smbios'/></domain>";
     let domain = write(temp_dir.path(), "domain.xml", domain);
     let arguments = [
         "run",

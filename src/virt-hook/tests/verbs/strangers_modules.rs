@@ -220,6 +220,12 @@ const EDITS: &[DomainEdit] = &[
             "/domain/sysinfo/oemStrings/entry",
         ],
     },
+    DomainEdit {
+        kind: "ConfidentialGuest",
+        needle: "</domain>",
+        text: "<launchSecurity type=\"sev\"><policy>0x0003</policy></launchSecurity></domain>",
+        paths: &["/domain/launchSecurity/**", "/domain/launchSecurity"],
+    },
 ];
 
 /// The edit of each kind of the dangerous set.
