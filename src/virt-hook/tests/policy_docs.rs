@@ -131,8 +131,9 @@ fn patterns_match_as_documented() {
     ] {
         assert_eq!(permits(pattern, interface, script), enough, "{pattern}");
     }
-    let vnc = "<graphics type='vnc' port='5900' listen='0.0.0.0'/>";
-    assert!(permits("/domain/**", "", vnc));
+    let vnc = |address: &str| format!("<graphics type='vnc' port='5900' listen='{address}'/>");
+    assert!(permits("/domain/**", "", &vnc("127.0.0.1")));
+    assert!(!permits("/domain/**", "", &vnc("0.0.0.0")));
     let disk = |queues: &str, bus: &str| {
         format!(
             "<disk><driver name='qemu' queues='{queues}'/><target dev='vda' bus='{bus}'/></disk>"

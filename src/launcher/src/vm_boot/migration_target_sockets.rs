@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bounded_listener::{ByteListener, ConnectionHandle, limits};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 
 use crate::blocking::{self, NoAnswer};
@@ -185,13 +185,14 @@ async fn copy_to_and_from_qemu(
     port: u16,
 ) -> io::Result<()> {
     let mut qemu = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    let (mut from_source, mut to_source) = connection.split();
+    let (from_source, mut to_source) = connection.split();
+    let mut from_source = BufReader::new(from_source);
     let (mut from_qemu, mut to_qemu) = qemu.split();
     let mut running = None;
     let to_qemu = async {
-        from_source.readable().await?;
+        from_source.fill_buf().await?;
         running = Some(handle.running());
-        tokio::io::copy(&mut from_source, &mut to_qemu).await?;
+        tokio::io::copy_buf(&mut from_source, &mut to_qemu).await?;
         to_qemu.shutdown().await
     };
     let to_source = async {

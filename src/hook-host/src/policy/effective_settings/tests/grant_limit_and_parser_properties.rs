@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// The lines of a valid policy.
+/// The lines of a valid policy, of which none may stand twice.
 const VALID_POLICY: [&str; 14] = [
     "digests: Pinned",
     "sidecars: Forbid",
@@ -208,9 +208,9 @@ const VALID_POLICY: [&str; 14] = [
     "  paths: [/domain/title]",
     "  dirs: [/etc/hook]",
     "rules:",
-    "  - digests: [2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae]",
+    "  - final: true",
+    "    digests: [2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae]",
     "    namespaces: [infra]",
-    "    final: true",
     "deniedDigests: [fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9]",
 ];
 
