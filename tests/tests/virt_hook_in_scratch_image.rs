@@ -142,7 +142,7 @@ async fn serve_works_without_other_files() -> Result<()> {
         .await
         .with_context(|| fs::read_to_string(&log).unwrap_or_default())?;
     let params = OnDefineDomainParams {
-        domain_xml: "<domain><name>ns_vm</name><os/></domain>".into(),
+        domain_xml: "<domain><name>ns_vm</name><os/><sysinfo type='smbios'/></domain>".into(),
         vmi: VMI_JSON.into(),
     };
     let answer = CallbacksClient::new(channel).on_define_domain(params).await;

@@ -5,7 +5,7 @@ const char *hook_describe(void) {
     /* Everything, and by name what no wildcard covers. */
     return "{\"name\": \"recipes\", \"version\": \"0.1.0\","
            " \"hookPoints\": [{\"name\": \"OnDefineDomain\"}, {\"name\": \"PreMigrationSource\"}],"
-           " \"wishes\": {\"paths\": [\"/domain/**\", \"/domain/qemu:commandline/**\", \"/domain/devices/shmem/@name\","
+           " \"wishes\": {\"paths\": [\"/domain/**\", \"/domain/sysinfo[@type='fwcfg']/**\", \"/domain/qemu:commandline/**\", \"/domain/devices/shmem/@name\","
            " \"/domain/devices/hostdev[@type='usb']/**\","
            " \"/domain/devices/hostdev[@type='pci']/**\","
            " \"/domain/devices/hostdev[@type='mdev']/@display\", \"/domain/devices/hostdev[@type='mdev']/@ramfb\"],"

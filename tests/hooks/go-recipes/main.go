@@ -15,7 +15,7 @@ func init() {
 		Version: "0.1.0",
 		// Everything, and by name what no wildcard covers.
 		Paths: []string{
-			"/domain/**", "/domain/qemu:commandline/**", "/domain/devices/shmem/@name",
+			"/domain/**", "/domain/sysinfo[@type='fwcfg']/**", "/domain/qemu:commandline/**", "/domain/devices/shmem/@name",
 			"/domain/devices/hostdev[@type='usb']/**",
 			"/domain/devices/hostdev[@type='pci']/**",
 			"/domain/devices/hostdev[@type='mdev']/@display", "/domain/devices/hostdev[@type='mdev']/@ramfb",

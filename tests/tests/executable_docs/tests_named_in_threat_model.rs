@@ -79,13 +79,13 @@ fn exists(name: &str, sources: &[Source]) -> bool {
 fn tests_that_the_threat_model_names_exist() {
     let mut sources = Vec::new();
     for directory in [
-        "hook-host",
-        "domain-xml",
-        "virt-hook",
-        "libvirt",
-        "launcher",
+        "src/hook-host",
+        "src/domain-xml",
+        "src/virt-hook",
+        "src/libvirt",
+        "src/launcher",
+        "tests/tests/admission_policies",
     ] {
-        let directory = format!("src/{directory}");
         add_sources(&workspace().join(directory), &[], &mut sources);
     }
     let names = names_on_page();
