@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
-mod endless_and_greedy_guests;
 mod expensive_outputs;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod outputs;
 mod refused_at_collection;
+mod resource_exhaustion;
 
 use std::path::Path;
 use std::time::Duration;

@@ -41,6 +41,24 @@ async fn a_log_line_that_is_not_utf8_is_a_crash() {
 }
 
 #[tokio::test]
+async fn gives_back_addresses_and_outcomes_that_do_not_exist() {
+    for (define, part) in [
+        ("(return (i32.const -1))", "not aligned"),
+        ("(return (i32.const -4))", "out of bounds"),
+        (
+            "(i32.store8 (i32.const 48) (i32.const 255)) (return (i32.const 48))",
+            "invalid expected discriminant",
+        ),
+    ] {
+        let guest = HandwrittenGuest {
+            define,
+            ..HandwrittenGuest::default()
+        };
+        assert_trap(guest_error(guest).await, part);
+    }
+}
+
+#[tokio::test]
 async fn gives_back_an_entity_bomb() {
     let chain = misbehaving_hook().await;
     assert_bad_output(call_error(&chain, "entity-bomb").await, "DOCTYPE");
