@@ -31,7 +31,8 @@ pub struct Limits {
     /// Maximum wall-clock time to compile one module: 3 min. On few or busy CPUs, a module of 20 MB, such as one with
     /// Python, needs more wall-clock time than the CPU time below.
     pub compile_deadline: Duration,
-    /// Maximum CPU time to compile one module, per CPU that may be used: 30 s.
+    /// Maximum CPU time to compile one module, per CPU that may be used: 30 s, and 120 s in debug builds, whose compiler
+    /// needs four times as long or more.
     pub compile_cpu_time: Duration,
     /// Maximum memory of the compile child, in bytes: 1 GiB.
     pub compile_memory: usize,
@@ -56,7 +57,7 @@ impl Default for Limits {
             log: 64 << 10,
             module: 32 * MIB,
             compile_deadline: Duration::from_secs(180),
-            compile_cpu_time: Duration::from_secs(30),
+            compile_cpu_time: Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 30 }),
             compile_memory: 1024 * MIB,
             compile_threads: 4,
             compile_unconfined: false,
