@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -54,7 +55,20 @@ impl QemuProcess {
 
     /// Waits until the process has ended.
     pub(crate) async fn wait_for_exit(&self) -> io::Result<()> {
-        self.fd.readable().await.map(drop)
+        loop {
+            // tokio may report a descriptor as readable when it is not.
+            let mut ready = self.fd.readable().await?;
+            if self.has_exited()? {
+                return Ok(());
+            }
+            ready.clear_ready();
+        }
+    }
+
+    /// A pidfd is readable from the end of its process on.
+    fn has_exited(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(self.fd.get_ref(), PollFlags::IN)];
+        Ok(poll(&mut fds, Some(&Timespec::default()))? > 0)
     }
 
     /// Whether the process ends within `timeout`.

@@ -33,8 +33,12 @@ pub(crate) async fn watch(
         .is_ok()
     {
         if let Some(process) = find(&pid_file, &phase, &events).await {
-            let _ = process.wait_for_exit().await;
-            tracing::info!(pid = process.pid(), "QEMU has ended");
+            match process.wait_for_exit().await {
+                Ok(()) => tracing::info!(pid = process.pid(), "QEMU has ended"),
+                Err(error) => {
+                    tracing::error!(reason = %error, pid = process.pid(), "QEMU's process cannot be watched");
+                }
+            }
         }
         let phase_change = phase.wait_for(|phase| *phase != Phase::Active);
         let is_unreported = tokio::time::timeout(LIBVIRT_EVENT_TIMEOUT, phase_change)
