@@ -1,10 +1,11 @@
 //! A client of HTTP/2 on a UNIX socket that writes its frames itself, and so sends what no library sends.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -20,6 +21,8 @@ pub const SETTINGS: u8 = 4;
 pub const PING: u8 = 6;
 /// Frame type: the end of a connection.
 pub const GOAWAY: u8 = 7;
+/// Frame type: the peer may send more.
+pub const WINDOW_UPDATE: u8 = 8;
 /// Frame type: more headers.
 pub const CONTINUATION: u8 = 9;
 /// Flag of settings and pings: they are an answer.
@@ -36,10 +39,27 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// After this time without progress, a server has stopped to read.
 const STOPPED_READING_AFTER: Duration = Duration::from_millis(300);
 
+/// The window of the connection, and of a stream before the server's settings (RFC 9113, 6.9.2).
+const FIRST_WINDOW_BYTES: i64 = 65_535;
+/// The largest frame that a server takes before it says otherwise (RFC 9113, 6.5.2).
+const MAX_FRAME_BYTES: usize = 16 << 10;
+const FRAME_HEADER_BYTES: usize = 9;
+
 /// A connection, after its preface.
 pub struct RawHttp2Client {
     /// The socket.
     pub stream: UnixStream,
+    /// What was read of the next frame.
+    unread: Vec<u8>,
+}
+
+/// The bodies that a client sends, and how much the server lets it send.
+struct Upload {
+    connection_window: i64,
+    /// The server's setting.
+    first_window: i64,
+    /// How much is sent on each open stream, and its window.
+    streams: BTreeMap<u32, (usize, i64)>,
 }
 
 impl RawHttp2Client {
@@ -53,7 +73,10 @@ impl RawHttp2Client {
         }
         stream.write_all(PREFACE).await?;
         stream.write_all(&frame(SETTINGS, 0, 0, &payload)).await?;
-        Ok(RawHttp2Client { stream })
+        Ok(RawHttp2Client {
+            stream,
+            unread: Vec::new(),
+        })
     }
 
     /// Sends bytes until all are sent, the server has closed the connection, or it has stopped to read. Returns how many
@@ -69,6 +92,134 @@ impl RawHttp2Client {
         }
         sent
     }
+
+    /// Opens `count` requests, sends `body` on each, round and round, as fast as the server extends the windows, and ends
+    /// none of them unless `is_complete`. Returns how many bytes of bodies were sent until all were, the server has closed
+    /// the connection, or it has stopped to read.
+    pub async fn send_bodies(
+        &mut self,
+        count: u32,
+        headers: &[u8],
+        body: &[u8],
+        is_complete: bool,
+    ) -> usize {
+        let mut upload = Upload {
+            connection_window: FIRST_WINDOW_BYTES,
+            first_window: FIRST_WINDOW_BYTES,
+            streams: BTreeMap::new(),
+        };
+        for stream in streams(count) {
+            self.send(&frame(HEADERS, END_HEADERS, stream, headers))
+                .await;
+            upload.streams.insert(stream, (0, FIRST_WINDOW_BYTES));
+        }
+        let mut all_sent = 0;
+        loop {
+            let mut frames = Vec::new();
+            for (stream, (sent, window)) in &mut upload.streams {
+                let allowed = upload.connection_window.min(*window).max(0) as usize;
+                let length = allowed.min(body.len() - *sent).min(MAX_FRAME_BYTES);
+                if length == 0 {
+                    continue;
+                }
+                let part = &body[*sent..*sent + length];
+                *sent += length;
+                all_sent += length;
+                *window -= length as i64;
+                upload.connection_window -= length as i64;
+                let is_last = is_complete && *sent == body.len();
+                frames.extend(frame(DATA, u8::from(is_last) * END_STREAM, *stream, part));
+            }
+            if !frames.is_empty() {
+                if self.send(&frames).await < frames.len() {
+                    return all_sent;
+                }
+                continue;
+            }
+            upload.streams.retain(|_, (sent, _)| *sent < body.len());
+            if upload.streams.is_empty() {
+                return all_sent;
+            }
+            match timeout(STOPPED_READING_AFTER, self.next_frame()).await {
+                Ok(Ok((kind, flags, stream, payload))) => {
+                    upload.take(kind, flags, stream, &payload);
+                    if kind == SETTINGS && flags & ACK == 0 {
+                        // Before, the server does not allow what its settings say.
+                        self.send(&frame(SETTINGS, ACK, 0, &[])).await;
+                    }
+                }
+                Ok(Err(_)) | Err(_) => return all_sent,
+            }
+        }
+    }
+
+    /// The next frame from the server: its type, flags, stream and payload. Can be cancelled.
+    async fn next_frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+        loop {
+            if let [a, b, c, kind, flags, d, e, f, g, payload @ ..] = &self.unread[..] {
+                let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+                if let Some(payload) = payload.get(..length) {
+                    let stream = u32::from_be_bytes([*d, *e, *f, *g]);
+                    let next = (*kind, *flags, stream, payload.to_vec());
+                    self.unread.drain(..FRAME_HEADER_BYTES + length);
+                    return Ok(next);
+                }
+            }
+            if self.stream.read_buf(&mut self.unread).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+impl Upload {
+    fn take(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        match (kind, payload) {
+            (SETTINGS, settings) if flags & ACK == 0 => {
+                for setting in settings.chunks_exact(6) {
+                    if setting[..2] == INITIAL_WINDOW_SIZE.to_be_bytes() {
+                        let window = i64::from(u32::from_be_bytes(
+                            setting[2..].try_into().unwrap_or_default(),
+                        ));
+                        for (_, of_stream) in self.streams.values_mut() {
+                            *of_stream += window - self.first_window;
+                        }
+                        self.first_window = window;
+                    }
+                }
+            }
+            (WINDOW_UPDATE, [a, b, c, d]) => {
+                let increment = i64::from(u32::from_be_bytes([*a, *b, *c, *d]));
+                match self.streams.get_mut(&stream) {
+                    Some((_, window)) => *window += increment,
+                    None if stream == 0 => self.connection_window += increment,
+                    None => {}
+                }
+            }
+            (RST_STREAM, _) => drop(self.streams.remove(&stream)),
+            _ => {}
+        }
+    }
+}
+
+/// The numbers of the first streams that a client opens.
+pub fn streams(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|index| 2 * index + 1)
+}
+
+/// Requests that never end.
+pub fn unfinished_requests(count: u32, path: &str) -> Vec<u8> {
+    let headers = request_headers(path, "localhost");
+    let frames = streams(count).map(|stream| frame(HEADERS, END_HEADERS, stream, &headers));
+    frames.collect::<Vec<_>>().concat()
+}
+
+/// Whether the server closes the connection within `deadline`. What it still sends is read.
+pub async fn is_closed(stream: &mut (impl AsyncRead + Unpin), deadline: Duration) -> bool {
+    let mut sink = tokio::io::sink();
+    timeout(deadline, tokio::io::copy(stream, &mut sink))
+        .await
+        .is_ok()
 }
 
 /// A frame of HTTP/2.

@@ -3,10 +3,11 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::limits::ACCEPT_RETRY_DELAY;
+use crate::limits::{ACCEPT_RETRY_DELAY, LOG_INTERVAL};
 
 /// A listening socket.
 pub trait Accept: Send + Sync + 'static {
@@ -35,13 +36,18 @@ impl Accept for TcpListener {
     }
 }
 
-/// Accepts the next connection. An error, such as too many open files, is logged, and accepting is tried again.
+/// Accepts the next connection. After an error, such as too many open files, accepting is tried again; the error is logged
+/// once in [`LOG_INTERVAL`].
 pub(crate) async fn accept<L: Accept>(listener: &mut L, what: &'static str) -> L::Connection {
+    let mut logged_at: Option<Instant> = None;
     loop {
         match poll_fn(|context| listener.poll_accept(context)).await {
             Ok(connection) => return connection,
             Err(error) => {
-                tracing::warn!(reason = %error, socket = what, "a connection could not be accepted");
+                if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+                    logged_at = Some(Instant::now());
+                    tracing::warn!(reason = %error, socket = what, "connections cannot be accepted");
+                }
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }

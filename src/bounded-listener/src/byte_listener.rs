@@ -50,7 +50,9 @@ async fn serve_connections<L, F>(
                     guard.handle().closed().clone().run_until_cancelled(served).await;
                 });
             }
-            Some(_) = tasks.join_next() => {}
+            Some(ended) = tasks.join_next() => if let Err(error) = ended {
+                tracing::error!(reason = %error, socket = limits.what, "serving a connection failed");
+            },
         }
     }
 }
@@ -66,7 +68,6 @@ mod tests {
     const LIMITS: Limits = Limits {
         what: "a test",
         connections: 2,
-        calls: 0,
     };
 
     #[tokio::test]

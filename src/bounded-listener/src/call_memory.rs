@@ -9,17 +9,20 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
 use crate::connection_table::HoldError;
-use crate::limits::{CALL_BYTES, CONNECTION_BYTES, REQUEST_TIMEOUT};
+use crate::limits::{CALL_BYTES, CONNECTION_BYTES, LISTENER_BYTES, REQUEST_TIMEOUT};
 use crate::open_connections::ConnectionHandle;
 
 /// Size of what precedes a message in gRPC: whether it is compressed, and its length.
 const MESSAGE_PREFIX_BYTES: usize = 5;
+/// Size of the pieces in which a request is kept.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// Counts what the calls of a service hold.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +109,7 @@ where
         Status::deadline_exceeded(text)
     })??;
     let running = call.connection.running();
-    let request = Request::from_parts(parts, Body::new(Full::new(message)));
+    let request = Request::from_parts(parts, message.into_body());
     let response = service.call(request).await;
     let (parts, body) = response.unwrap_or_else(|never| match never {}).into_parts();
     let body = body.collect().await?;
@@ -121,19 +124,55 @@ async fn receive(
     mut body: Body,
     call: &mut OpenCall,
     message_bytes: usize,
-) -> Result<Bytes, Status> {
-    // Copied: a piece of a few bytes would keep the buffer in which it arrived.
-    let mut message = BytesMut::new();
+) -> Result<Pieces, Status> {
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         if let Some(data) = frame?.data_ref() {
             call.hold(data.len())?;
-            message.extend_from_slice(data);
+            pieces.append(data);
         }
-        if announced_bytes(&message).is_some_and(|bytes| bytes > message_bytes) {
+        if announced_bytes(pieces.first()).is_some_and(|bytes| bytes > message_bytes) {
             break;
         }
     }
-    Ok(message.freeze())
+    Ok(pieces)
+}
+
+/// The bytes of a request in pieces of one size, so that what one call frees is used again for the next. They are copied:
+/// a frame of a few bytes would keep the buffer in which it arrived.
+#[derive(Default)]
+struct Pieces {
+    full: Vec<Bytes>,
+    last: BytesMut,
+}
+
+impl Pieces {
+    fn append(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            if self.last.len() == PIECE_BYTES || self.last.is_empty() {
+                let full = std::mem::replace(&mut self.last, BytesMut::with_capacity(PIECE_BYTES));
+                self.full.extend((!full.is_empty()).then(|| full.freeze()));
+            }
+            let (next, rest) = data.split_at(data.len().min(PIECE_BYTES - self.last.len()));
+            self.last.extend_from_slice(next);
+            data = rest;
+        }
+    }
+
+    fn first(&self) -> &[u8] {
+        self.full.first().map_or(&self.last, |piece| piece)
+    }
+
+    fn into_body(self) -> Body {
+        let pieces = self.full.into_iter().chain([self.last.freeze()]);
+        body_of(pieces.map(Frame::data))
+    }
+}
+
+/// A body of unknown length: gRPC's messages have no Content-Length.
+fn body_of(frames: impl Iterator<Item = Frame<Bytes>> + Send + 'static) -> Body {
+    let frames = futures_util::stream::iter(frames.map(Ok::<_, Status>));
+    Body::new(StreamBody::new(frames))
 }
 
 /// The length of the message that begins here.
@@ -153,28 +192,24 @@ impl OpenCall {
             Err(HoldError::ConnectionFull) => Err(Status::resource_exhausted(format!(
                 "the open calls of this connection have more than {CONNECTION_BYTES} bytes"
             ))),
-            Err(HoldError::Closed) => Err(Status::unavailable(
-                "the connection was closed, since it was idle longest of too many",
-            )),
+            Err(HoldError::ListenerFull) => Err(Status::resource_exhausted(format!(
+                "the open calls of all connections have more than {LISTENER_BYTES} bytes"
+            ))),
+            Err(HoldError::Closed) => Err(Status::unavailable("the connection was closed")),
         }
     }
 
-    /// Replaces the bytes of the request by those of the answer.
+    /// Replaces the bytes of the request by those of the answer. An error if the client has left too many answers unread.
     fn into_answer(mut self, bytes: Bytes, trailers: Option<HeaderMap>) -> Result<Body, Status> {
         self.release(self.held_bytes - CALL_BYTES);
-        if let Err(status) = self.hold(bytes.len()) {
-            // The client does not read its answers.
-            self.connection.close();
-            return Err(status);
-        }
+        self.hold(bytes.len())?;
         if bytes.is_empty() && trailers.is_none() {
             return Ok(Body::empty());
         }
         let bytes = Bytes::from_owner(Answer { bytes, _call: self });
-        let trailers = trailers.map(Ok);
-        Ok(Body::new(
-            Full::new(bytes).with_trailers(async move { trailers }),
-        ))
+        let trailers = trailers.map(Frame::trailers);
+        let frames = std::iter::once(Frame::data(bytes)).chain(trailers);
+        Ok(body_of(frames))
     }
 
     fn release(&mut self, bytes: usize) {
@@ -192,5 +227,65 @@ impl Drop for OpenCall {
 impl AsRef<[u8]> for Answer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::Full;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::limits::{COMMAND_SOCKET, MESSAGE_BYTES};
+    use crate::open_connections::OpenConnections;
+
+    /// A service whose answer has as many bytes as the request says.
+    async fn call(
+        handle: &ConnectionHandle,
+        answer_bytes: usize,
+    ) -> Result<Response<Body>, Status> {
+        let service = service_fn(move |_| async move {
+            let body = Full::new(Bytes::from(vec![0; answer_bytes]));
+            Ok::<_, Infallible>(Response::new(Body::new(body)))
+        });
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(handle.clone());
+        answer(service, request, MESSAGE_BYTES).await
+    }
+
+    #[test]
+    fn request_is_kept_in_pieces_of_one_size() {
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| at as u8).collect();
+        let mut pieces = Pieces::default();
+        for part in bytes.chunks(PIECE_BYTES - 100) {
+            pieces.append(part);
+        }
+        assert_eq!(pieces.first(), &bytes[..PIECE_BYTES]);
+        let sizes: Vec<usize> = pieces.full.iter().map(Bytes::len).collect();
+        assert_eq!((sizes, pieces.last.len()), (vec![PIECE_BYTES; 3], 5));
+        assert_eq!(
+            [&pieces.full.concat()[..], &pieces.last[..]].concat(),
+            bytes
+        );
+    }
+
+    #[tokio::test]
+    async fn answer_for_which_there_is_no_room_fails_its_own_call_alone() {
+        let connections = OpenConnections::new(COMMAND_SOCKET.listener);
+        let guard = connections.admit();
+        let unread = call(guard.handle(), MESSAGE_BYTES / 2).await.unwrap();
+        let refused = call(guard.handle(), MESSAGE_BYTES).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
+        assert!(!guard.handle().closed().is_cancelled());
+        drop(unread);
+        let large = call(guard.handle(), MESSAGE_BYTES).await.unwrap();
+        assert!(large.headers().get(http::header::CONTENT_LENGTH).is_none());
+        let body = large.into_body();
+        assert_eq!(http_body::Body::size_hint(&body).exact(), None);
+        assert_eq!(
+            body.collect().await.unwrap().to_bytes().len(),
+            MESSAGE_BYTES
+        );
     }
 }

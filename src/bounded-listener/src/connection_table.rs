@@ -1,5 +1,6 @@
 //! Which connections are open, what they hold, and which one is closed when that is too much. Pure.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ pub(crate) struct TableLimits {
 pub(crate) enum HoldError {
     /// The open calls of the connection would hold too much.
     ConnectionFull,
+    /// The open calls of all connections would hold too much, and none of the others can be closed.
+    ListenerFull,
     /// The connection was closed.
     Closed,
 }
@@ -32,13 +35,13 @@ pub(crate) struct ConnectionTable {
     next: Id,
     open: BTreeMap<Id, OpenConnection>,
     held_bytes: usize,
-    closed: u64,
+    closed_by_limits: u64,
     has_ended: bool,
 }
 
 #[derive(Debug)]
 struct OpenConnection {
-    idle_since: Instant,
+    last_activity: Instant,
     /// How many of its calls have arrived and are worked on.
     running: usize,
     held_bytes: usize,
@@ -52,27 +55,33 @@ impl ConnectionTable {
             next: 0,
             open: BTreeMap::new(),
             held_bytes: 0,
-            closed: 0,
+            closed_by_limits: 0,
             has_ended: false,
         }
     }
 
-    /// Adds a connection. Closes others if there are too many. The token is cancelled when this one is closed.
+    /// Adds a connection. For one too many, closes the one that was idle longest, or this one if no other is idle: a
+    /// migration's data, and answers that are on their way, come before a new client. The token is cancelled when this
+    /// connection is closed.
     pub(crate) fn admit(&mut self, now: Instant) -> (Id, CancellationToken) {
         let (id, close) = (self.next, CancellationToken::new());
         self.next += 1;
-        if self.has_ended {
+        let has_room = self.open.len() < self.limits.connections
+            || self.close_first(|_, connection| {
+                (connection.running == 0).then_some(connection.last_activity)
+            });
+        if self.has_ended || !has_room {
+            self.closed_by_limits += u64::from(!has_room);
             close.cancel();
             return (id, close);
         }
         let connection = OpenConnection {
-            idle_since: now,
+            last_activity: now,
             running: 0,
             held_bytes: 0,
             close: close.clone(),
         };
         self.open.insert(id, connection);
-        while self.open.len() > self.limits.connections && self.close_idle_longest(id) {}
         (id, close)
     }
 
@@ -83,17 +92,31 @@ impl ConnectionTable {
         }
     }
 
-    /// Adds to the bytes that a connection's calls hold. Closes other connections if all together hold too much.
+    /// Adds to the bytes that a connection's calls hold. If all together hold too much, closes others that hold some: the
+    /// one that was idle longest, or if all have running calls, the one that holds most, unless that is this one.
     pub(crate) fn hold(&mut self, id: Id, bytes: usize, now: Instant) -> Result<(), HoldError> {
-        let connection = self.open.get_mut(&id).ok_or(HoldError::Closed)?;
+        let connection = self.open.get(&id).ok_or(HoldError::Closed)?;
         let held_bytes = connection.held_bytes.saturating_add(bytes);
         if held_bytes > self.limits.connection_bytes {
             return Err(HoldError::ConnectionFull);
         }
-        connection.held_bytes = held_bytes;
-        connection.idle_since = now;
-        self.held_bytes += bytes;
-        while self.held_bytes > self.limits.listener_bytes && self.close_idle_longest(id) {}
+        while self.held_bytes.saturating_add(bytes) > self.limits.listener_bytes {
+            let has_closed = self.close_first(|other, connection| {
+                let is_idle = connection.running == 0 && connection.held_bytes > 0;
+                (other != id && is_idle).then_some(connection.last_activity)
+            }) || self.close_first(|other, connection| {
+                (other != id && connection.held_bytes > held_bytes)
+                    .then_some(Reverse(connection.held_bytes))
+            });
+            if !has_closed {
+                return Err(HoldError::ListenerFull);
+            }
+        }
+        if let Some(connection) = self.open.get_mut(&id) {
+            connection.held_bytes = held_bytes;
+            connection.last_activity = now;
+            self.held_bytes += bytes;
+        }
         Ok(())
     }
 
@@ -110,14 +133,14 @@ impl ConnectionTable {
     pub(crate) fn begin_running(&mut self, id: Id, now: Instant) {
         if let Some(connection) = self.open.get_mut(&id) {
             connection.running += 1;
-            connection.idle_since = now;
+            connection.last_activity = now;
         }
     }
 
     pub(crate) fn end_running(&mut self, id: Id, now: Instant) {
         if let Some(connection) = self.open.get_mut(&id) {
             connection.running = connection.running.saturating_sub(1);
-            connection.idle_since = now;
+            connection.last_activity = now;
         }
     }
 
@@ -141,28 +164,28 @@ impl ConnectionTable {
     }
 
     /// The number of connections that were closed because of a limit since this was last called.
-    pub(crate) fn take_closed(&mut self) -> u64 {
-        std::mem::take(&mut self.closed)
+    pub(crate) fn take_closed_by_limits(&mut self) -> u64 {
+        std::mem::take(&mut self.closed_by_limits)
     }
 
-    /// Whether [`ConnectionTable::take_closed`] would return more than 0.
-    pub(crate) fn has_closed(&self) -> bool {
-        self.closed > 0
+    /// Whether [`ConnectionTable::take_closed_by_limits`] would return more than 0.
+    pub(crate) fn has_closed_by_limits(&self) -> bool {
+        self.closed_by_limits > 0
     }
 
-    /// Closes the connection that was idle longest, and one with a running call only if there is no other. `except` stays
-    /// open: it is the one for which there must be room. False if there is nothing to close.
-    fn close_idle_longest(&mut self, except: Id) -> bool {
-        let others = self.open.iter().filter(|(id, _)| **id != except);
-        let longest =
-            others.min_by_key(|(_, connection)| (connection.running > 0, connection.idle_since));
-        let Some(id) = longest.map(|(id, _)| *id) else {
+    /// Closes the connection with the smallest key among those that have one. False if there is none.
+    fn close_first<K: Ord>(&mut self, key: impl Fn(Id, &OpenConnection) -> Option<K>) -> bool {
+        let keys = self
+            .open
+            .iter()
+            .filter_map(|(id, connection)| Some((key(*id, connection)?, *id)));
+        let Some((_, id)) = keys.min() else {
             return false;
         };
         if let Some(connection) = self.open.remove(&id) {
             connection.close.cancel();
             self.held_bytes -= connection.held_bytes;
-            self.closed += 1;
+            self.closed_by_limits += 1;
         }
         true
     }
@@ -182,15 +205,15 @@ mod tests {
     };
 
     /// A table and a clock that is a second later at every use.
-    struct Story {
+    struct TableWithClock {
         table: ConnectionTable,
         now: Instant,
         tokens: Vec<CancellationToken>,
     }
 
-    impl Story {
-        fn new() -> Story {
-            Story {
+    impl TableWithClock {
+        fn new() -> TableWithClock {
+            TableWithClock {
                 table: ConnectionTable::new(LIMITS),
                 now: Instant::now(),
                 tokens: Vec::new(),
@@ -228,85 +251,99 @@ mod tests {
 
     #[test]
     fn one_connection_too_many_closes_the_one_that_was_idle_longest() {
-        let mut story = Story::new();
-        let first = story.admit();
-        story.admit();
-        story.admit();
-        story.hold(first, 1).unwrap();
-        story.admit();
-        assert_eq!(story.closed(), [1]);
-        story.admit();
-        assert_eq!(story.closed(), [1, 2]);
-        assert_eq!(story.table.take_closed(), 2);
-        assert_eq!(story.table.take_closed(), 0);
+        let mut fixture = TableWithClock::new();
+        let first = fixture.admit();
+        fixture.admit();
+        fixture.admit();
+        fixture.hold(first, 1).unwrap();
+        fixture.admit();
+        assert_eq!(fixture.closed(), [1]);
+        fixture.admit();
+        assert_eq!(fixture.closed(), [1, 2]);
+        assert_eq!(fixture.table.take_closed_by_limits(), 2);
+        assert_eq!(fixture.table.take_closed_by_limits(), 0);
         // A connection that has ended leaves room.
-        story.table.remove(first);
-        story.admit();
-        assert_eq!(story.closed(), [1, 2]);
+        fixture.table.remove(first);
+        fixture.admit();
+        assert_eq!(fixture.closed(), [1, 2]);
     }
 
     #[test]
-    fn connection_with_a_running_call_is_closed_last_and_the_newest_never() {
-        let mut story = Story::new();
-        let ids: Vec<_> = (0..3).map(|_| story.admit()).collect();
-        story.run(ids[0]);
-        story.admit();
-        assert_eq!(story.closed(), [1]);
-        story.run(ids[2]);
-        story.run(3);
-        // All have running calls: the newest connection is not refused.
-        story.admit();
-        assert_eq!(story.closed(), [0, 1]);
-        let now = story.now();
-        story.table.end_running(3, now);
-        story.run(4);
-        story.admit();
-        assert_eq!(story.closed(), [0, 1, 3]);
+    fn connection_with_a_running_call_is_not_closed_for_a_new_one() {
+        let mut fixture = TableWithClock::new();
+        let ids: Vec<_> = (0..3).map(|_| fixture.admit()).collect();
+        fixture.run(ids[0]);
+        let third = fixture.admit();
+        assert_eq!(fixture.closed(), [1]);
+        fixture.run(ids[2]);
+        fixture.run(third);
+        // All have running calls: the new connection is refused, and counted.
+        fixture.admit();
+        assert_eq!(fixture.closed(), [1, 4]);
+        assert_eq!(fixture.table.take_closed_by_limits(), 2);
+        let now = fixture.now();
+        fixture.table.end_running(third, now);
+        fixture.admit();
+        assert_eq!(fixture.closed(), [1, 3, 4]);
     }
 
     #[test]
     fn calls_of_one_connection_hold_a_limited_number_of_bytes() {
-        let mut story = Story::new();
-        let id = story.admit();
-        story.hold(id, 70).unwrap();
-        assert_eq!(story.hold(id, 1), Err(HoldError::ConnectionFull));
-        assert_eq!(story.hold(id, usize::MAX), Err(HoldError::ConnectionFull));
-        story.table.release(id, 30);
-        story.hold(id, 30).unwrap();
-        assert_eq!(story.closed(), [0; 0]);
+        let mut fixture = TableWithClock::new();
+        let id = fixture.admit();
+        fixture.hold(id, 70).unwrap();
+        assert_eq!(fixture.hold(id, 1), Err(HoldError::ConnectionFull));
+        assert_eq!(fixture.hold(id, usize::MAX), Err(HoldError::ConnectionFull));
+        fixture.table.release(id, 30);
+        fixture.hold(id, 30).unwrap();
+        assert_eq!(fixture.closed(), [0; 0]);
     }
 
     #[test]
-    fn too_many_bytes_of_all_calls_close_what_was_idle_longest() {
-        let mut story = Story::new();
-        let ids: Vec<_> = (0..3).map(|_| story.admit()).collect();
-        story.hold(ids[1], 40).unwrap();
-        story.hold(ids[0], 40).unwrap();
-        story.hold(ids[2], 20).unwrap();
-        assert_eq!(story.closed(), [0; 0]);
-        story.hold(ids[2], 1).unwrap();
-        assert_eq!(story.closed(), [1]);
-        assert_eq!(story.hold(ids[1], 1), Err(HoldError::Closed));
-        story.table.release(ids[1], 40);
-        story.table.remove(ids[1]);
+    fn too_many_bytes_of_all_calls_close_what_holds_some_and_was_idle_longest() {
+        let mut fixture = TableWithClock::new();
+        let without_calls = fixture.admit();
+        let (first, second) = (fixture.admit(), fixture.admit());
+        fixture.hold(first, 40).unwrap();
+        fixture.hold(second, 60).unwrap();
+        assert_eq!(fixture.closed(), [0; 0]);
+        fixture.hold(second, 1).unwrap();
+        assert_eq!(fixture.closed(), [1]);
+        assert_eq!(fixture.hold(first, 1), Err(HoldError::Closed));
+        fixture.table.release(first, 40);
+        fixture.table.remove(first);
         // The bytes of the closed connection are free again.
-        story.hold(ids[2], 39).unwrap();
-        assert_eq!(story.closed(), [1]);
-        story.hold(ids[2], 1).unwrap();
-        assert_eq!(story.closed(), [0, 1]);
+        fixture.hold(without_calls, 39).unwrap();
+        assert_eq!(fixture.closed(), [1]);
+        fixture.hold(without_calls, 1).unwrap();
+        assert_eq!(fixture.closed(), [1, 2]);
+    }
+
+    #[test]
+    fn among_running_calls_the_largest_make_room_for_smaller_ones_only() {
+        let mut fixture = TableWithClock::new();
+        let ids: Vec<_> = (0..3).map(|_| fixture.admit()).collect();
+        fixture.hold(ids[0], 30).unwrap();
+        fixture.hold(ids[1], 60).unwrap();
+        fixture.run(ids[0]);
+        fixture.run(ids[1]);
+        assert_eq!(fixture.hold(ids[2], 60), Err(HoldError::ListenerFull));
+        assert_eq!(fixture.closed(), [0; 0]);
+        fixture.hold(ids[2], 20).unwrap();
+        assert_eq!(fixture.closed(), [1]);
     }
 
     #[test]
     fn all_are_closed_at_the_end_and_later_ones_too() {
-        let mut story = Story::new();
-        let id = story.admit();
-        story.admit();
-        story.run(id);
-        assert!(story.table.is_running());
-        story.table.close_all();
-        assert_eq!(story.closed(), [0, 1]);
-        story.admit();
-        assert_eq!(story.closed(), [0, 1, 2]);
-        assert!(story.table.is_empty() && !story.table.is_running());
+        let mut fixture = TableWithClock::new();
+        let id = fixture.admit();
+        fixture.admit();
+        fixture.run(id);
+        assert!(fixture.table.is_running());
+        fixture.table.close_all();
+        assert_eq!(fixture.closed(), [0, 1]);
+        fixture.admit();
+        assert_eq!(fixture.closed(), [0, 1, 2]);
+        assert!(fixture.table.is_empty() && !fixture.table.is_running());
     }
 }

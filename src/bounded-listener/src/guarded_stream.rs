@@ -64,7 +64,7 @@ impl<S> GuardedStream<S> {
     }
 
     /// Passes the result of a write on, or an error if writes have waited too long.
-    fn with_deadline<T>(
+    fn with_write_deadline<T>(
         &mut self,
         written: Poll<io::Result<T>>,
         context: &mut Context<'_>,
@@ -95,17 +95,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.check_open(context)?;
-        if let Some((_, deadline)) = &mut this.preface
-            && deadline.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Err(timed_out("the client sends no HTTP/2")));
-        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if let Some((missing, _)) = &mut this.preface {
+        if let Some((missing, deadline)) = &mut this.preface {
             *missing = missing.saturating_sub(buffer.filled().len() - before);
             if *missing == 0 {
                 this.preface = None;
+            } else if read.is_pending() && deadline.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(timed_out("the client sends no HTTP/2")));
             }
         }
         read
@@ -121,7 +118,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         let this = self.get_mut();
         this.check_open(context)?;
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.with_deadline(written, context)
+        this.with_write_deadline(written, context)
     }
 
     fn poll_write_vectored(
@@ -132,7 +129,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         let this = self.get_mut();
         this.check_open(context)?;
         let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.with_deadline(written, context)
+        this.with_write_deadline(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -179,7 +176,7 @@ mod tests {
         GuardedStream<tokio::io::DuplexStream>,
         tokio::io::DuplexStream,
     ) {
-        let connections = OpenConnections::new(COMMAND_SOCKET);
+        let connections = OpenConnections::new(COMMAND_SOCKET.listener);
         let (server, client) = tokio::io::duplex(64);
         let server = GuardedStream::with_timeouts(server, connections.admit(), TIMEOUT, TIMEOUT);
         (server, client)
@@ -193,6 +190,15 @@ mod tests {
         assert_eq!(server.read(&mut bytes).await.unwrap(), 23);
         let error = server.read(&mut bytes).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    }
+
+    #[tokio::test]
+    async fn preface_that_has_arrived_counts_although_it_is_read_late() {
+        let (mut server, mut client) = connection();
+        client.write_all(&[b'x'; 24]).await.unwrap();
+        sleep(TIMEOUT + TIMEOUT / 4).await;
+        let mut bytes = [0; 64];
+        assert_eq!(server.read(&mut bytes).await.unwrap(), 24);
     }
 
     #[tokio::test]
@@ -224,7 +230,7 @@ mod tests {
         let handle = server.connect_info();
         let mut bytes = [0; 64];
         let reading = async { server.read(&mut bytes).await.unwrap_err() };
-        let closing = async { handle.close() };
+        let closing = async { handle.closed().cancel() };
         let (error, ()) = tokio::join!(reading, closing);
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted, "{error}");
         let error = server.write(b"x").await.unwrap_err();

@@ -1,6 +1,6 @@
 //! Listening sockets that a client cannot use up: their connections, open calls, memory and end are limited.
 //!
-//! [`ByteListener`] serves each connection in a task of its own, [`GrpcListener`] serves gRPC. Both keep a table of open
+//! [`ByteListener`] serves each connection in a task of its own, [`GrpcServer`] serves gRPC. Both keep a table of open
 //! connections. When there are too many, or their calls hold too much memory, the connection that was idle longest is
 //! closed, so that no number of idle clients keeps others out. [`limits`] has all numbers.
 
@@ -8,7 +8,7 @@ mod accept_loop;
 mod byte_listener;
 mod call_memory;
 mod connection_table;
-mod grpc_listener;
+mod grpc_server;
 mod guarded_stream;
 pub mod limits;
 mod open_connections;
@@ -16,6 +16,7 @@ mod open_connections;
 pub use accept_loop::Accept;
 pub use byte_listener::ByteListener;
 pub use call_memory::CallMemoryLayer;
-pub use grpc_listener::{GrpcListener, http2_server};
+pub use grpc_server::{CountingRouter, CountingServer, GrpcServer, http2_server};
 pub use guarded_stream::GuardedStream;
+pub use limits::GrpcLimits;
 pub use open_connections::{ConnectionHandle, RunningGuard};

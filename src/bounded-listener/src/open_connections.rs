@@ -2,16 +2,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection_table::{ConnectionTable, HoldError, Id, TableLimits};
-use crate::limits::{CONNECTION_BYTES, LISTENER_BYTES, Limits};
-
-/// Connections that a limit closes are logged once in this time.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
+use crate::limits::{CONNECTION_BYTES, LISTENER_BYTES, LOG_INTERVAL, Limits};
 
 /// The open connections of one listener.
 #[derive(Clone)]
@@ -56,8 +53,7 @@ impl OpenConnections {
 
     /// Adds a connection that was accepted, and closes others if there are too many.
     pub(crate) fn admit(&self) -> ConnectionGuard {
-        let (id, close) = self.table().admit(Instant::now());
-        self.log_closed();
+        let (id, close) = self.change_table(|table| table.admit(Instant::now()));
         ConnectionGuard(ConnectionHandle {
             connections: self.clone(),
             id,
@@ -69,17 +65,13 @@ impl OpenConnections {
         self.0.limits.what
     }
 
-    pub(crate) fn calls(&self) -> u32 {
-        self.0.limits.calls
-    }
-
     /// Waits until no call is worked on.
-    pub(crate) async fn no_call_runs(&self) {
+    pub(crate) async fn wait_for_running_calls(&self) {
         self.wait_until(|table| !table.is_running()).await;
     }
 
     /// Waits until all connections have ended.
-    pub(crate) async fn all_ended(&self) {
+    pub(crate) async fn wait_for_end(&self) {
         self.wait_until(ConnectionTable::is_empty).await;
     }
 
@@ -103,23 +95,32 @@ impl OpenConnections {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs how many connections were closed. A client that opens many must not fill the log.
-    fn log_closed(&self) {
-        if !self.table().has_closed() {
-            return;
+    /// Changes the table by what may close connections, and logs it if it has.
+    fn change_table<T>(&self, change: impl FnOnce(&mut ConnectionTable) -> T) -> T {
+        let mut table = self.table();
+        let result = change(&mut table);
+        let has_closed = table.has_closed_by_limits();
+        drop(table);
+        if has_closed {
+            self.log_closed();
         }
+        result
+    }
+
+    /// Logs how many connections the limits have closed. A client that opens many must not fill the log.
+    fn log_closed(&self) {
         let now = Instant::now();
         let logged_at = self.0.logged_at.lock();
         let mut logged_at = logged_at.unwrap_or_else(PoisonError::into_inner);
         if logged_at.is_none_or(|logged_at| now - logged_at >= LOG_INTERVAL) {
             *logged_at = Some(now);
-            let closed = self.table().take_closed();
+            let closed = self.table().take_closed_by_limits();
             tracing::warn!(
                 socket = self.what(),
                 closed,
                 connections = self.0.limits.connections,
                 "clients have more connections or larger calls open than are allowed; those that were idle longest are \
-                 closed"
+                 closed, and new ones if none is idle"
             );
         }
     }
@@ -145,11 +146,6 @@ impl ConnectionHandle {
         &self.close
     }
 
-    /// Closes the connection.
-    pub(crate) fn close(&self) {
-        self.close.cancel();
-    }
-
     /// Marks the connection as not idle.
     #[must_use]
     pub fn running(&self) -> RunningGuard {
@@ -159,12 +155,8 @@ impl ConnectionHandle {
     }
 
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), HoldError> {
-        let held = self
-            .connections
-            .table()
-            .hold(self.id, bytes, Instant::now());
-        self.connections.log_closed();
-        held
+        let hold = |table: &mut ConnectionTable| table.hold(self.id, bytes, Instant::now());
+        self.connections.change_table(hold)
     }
 
     pub(crate) fn release(&self, bytes: usize) {

@@ -11,8 +11,12 @@ use crate::policy_files::policies;
 /// The position of the first hook sidecar among the containers.
 fn first_sidecar(pod: &Json) -> Option<usize> {
     let containers = pod["spec"]["containers"].as_array().unwrap();
-    let names = containers.iter().map(|container| container["name"].as_str().unwrap());
-    names.into_iter().position(|name| name.starts_with("hook-sidecar-"))
+    let names = containers
+        .iter()
+        .map(|container| container["name"].as_str().unwrap());
+    names
+        .into_iter()
+        .position(|name| name.starts_with("hook-sidecar-"))
 }
 
 #[test]
@@ -45,7 +49,9 @@ fn launcher_pods_with_a_sidecar_of_another_registry_are_refused() {
         }
         refused += 1;
     }
-    let with_sidecar = pods().into_iter().filter(|(_, pod)| first_sidecar(pod).is_some());
+    let with_sidecar = pods()
+        .into_iter()
+        .filter(|(_, pod)| first_sidecar(pod).is_some());
     assert_eq!(refused, with_sidecar.count());
     assert!(refused >= 8, "{refused}");
 }

@@ -23,20 +23,20 @@ mod sidecar_cloud_init_fields;
 mod sidecar_service;
 mod socket_staging;
 
+use std::convert::identity;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bounded_listener::{CallMemoryLayer, GrpcListener, limits};
+use bounded_listener::limits::{HOOK_SOCKET, MESSAGE_BYTES};
+use bounded_listener::{CountingRouter, CountingServer, GrpcLimits, GrpcServer};
 use proto::hooks::info::info_server::InfoServer;
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookServiceServer;
 use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookServiceServer;
 use proto::hooks::v1alpha1::callbacks_server::CallbacksServer as V1alpha1Server;
 use proto::hooks::v1alpha2::callbacks_server::CallbacksServer as V1alpha2Server;
 use proto::hooks::v1alpha3::callbacks_server::CallbacksServer as V1alpha3Server;
-use tonic::transport::server::Router;
-use tower::layer::util::{Identity, Stack};
 
 use crate::{Chain, HookPoint, Limits};
 use chain_service::ChainService;
@@ -115,14 +115,6 @@ pub enum ServeError {
         /// The error.
         source: io::Error,
     },
-    /// The gRPC server ended with an error.
-    #[error("serving on {path}: {source}")]
-    Server {
-        /// The socket.
-        path: PathBuf,
-        /// The error.
-        source: tonic::transport::Error,
-    },
 }
 
 /// Serves a chain on the staged socket until the launcher calls Shutdown or `stop` completes.
@@ -137,22 +129,23 @@ pub async fn serve(
 ) -> Result<StopReason, ServeError> {
     warn_about_hook_points(&chain, &config.front_end);
     let service = ChainService::new(chain, config.limits.output, config.namespace.clone());
-    let grpc = GrpcListener::new(limits::HOOK_SOCKET, max_request(&config));
-    let router = router(&grpc, &service, &config);
+    let limits = GrpcLimits {
+        message_bytes: max_request(&config),
+        ..HOOK_SOCKET
+    };
     let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");
-    let server = router.serve_with_incoming_shutdown(grpc.incoming(listener), service.stopped());
-    tokio::pin!(server);
+    let server = GrpcServer::start(listener, limits, identity, |server| {
+        add_services(server, &service, &config)
+    });
     let stop_reason = tokio::select! {
-        result = &mut server => return serve_result(result, &socket).map(|()| StopReason::Shutdown),
         () = service.stopped() => StopReason::Shutdown,
         () = stop => {
             service.shutdown().await;
             StopReason::Stopped
         }
     };
-    let (served, ()) = tokio::join!(server, grpc.drain(config.drain));
-    serve_result(served, &socket)?;
+    server.stop(config.drain).await;
     Ok(stop_reason)
 }
 
@@ -187,16 +180,15 @@ fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static st
 }
 
 fn max_request(config: &ServeConfig) -> usize {
-    2 * config.limits.output + PROTOBUF_OVERHEAD
+    (2 * config.limits.output + PROTOBUF_OVERHEAD).min(MESSAGE_BYTES)
 }
 
-fn router(
-    grpc: &GrpcListener,
+fn add_services(
+    server: &mut CountingServer,
     chain: &ChainService,
     config: &ServeConfig,
-) -> Router<Stack<CallMemoryLayer, Identity>> {
+) -> CountingRouter {
     let max_request = max_request(config);
-    let mut server = grpc.server();
     match &config.front_end {
         FrontEnd::Sidecar { name } => {
             let sidecar = sidecar_service::SidecarService::new(chain.clone(), name);
@@ -219,14 +211,4 @@ fn router(
                 .add_service(v1_10_service.max_decoding_message_size(max_request))
         }
     }
-}
-
-fn serve_result(
-    result: Result<(), tonic::transport::Error>,
-    socket: &socket_staging::PublishedSocket,
-) -> Result<(), ServeError> {
-    result.map_err(|source| ServeError::Server {
-        path: socket.path().to_owned(),
-        source,
-    })
 }

@@ -18,22 +18,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bounded_listener::{GrpcListener, limits};
+use bounded_listener::GrpcServer;
+use bounded_listener::limits::COMMAND_SOCKET;
 use proto::cmd::info::cmd_info_server::CmdInfoServer;
 use proto::cmd::v1::cmd_server::CmdServer;
 use tokio::net::UnixListener;
-use tokio::task::JoinHandle;
-use tokio_stream::StreamExt;
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use command_service::CommandService;
 
 use http2_authority_filter_stream::AuthorityFilterStream;
 
 use crate::paths::Paths;
+use crate::unix_listener;
 
-/// Maximum size of a request. A VMI may have 4 MiB, plus the options.
-const MAX_REQUEST_BYTES: usize = 6 << 20;
 /// How long running requests may take when the launcher ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -63,9 +60,7 @@ pub(crate) enum CommandServerError {
 /// A running command server.
 pub(crate) struct CommandServer {
     socket: PathBuf,
-    stop: CancellationToken,
-    grpc: GrpcListener,
-    server_task: JoinHandle<()>,
+    server: GrpcServer,
 }
 
 impl CommandServer {
@@ -79,28 +74,14 @@ impl CommandServer {
             path: socket.clone(),
             source,
         })?;
-        let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        let grpc = GrpcListener::new(limits::COMMAND_SOCKET, MAX_REQUEST_BYTES);
-        let server = grpc
-            .server()
-            .add_service(CmdInfoServer::new(service.clone()))
-            .add_service(CmdServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES));
-        let clients = grpc
-            .incoming(listener)
-            .map(|client| client.map(AuthorityFilterStream::new));
-        let server_task = server.serve_with_incoming_shutdown(clients, stopped);
-        let server_task = tokio::spawn(async move {
-            if let Err(error) = server_task.await {
-                tracing::error!(reason = %error, "the command server ended");
-            }
+        let wrap = AuthorityFilterStream::new;
+        let server = GrpcServer::start(listener, COMMAND_SOCKET, wrap, |server| {
+            let commands = CmdServer::new(service.clone());
+            server
+                .add_service(CmdInfoServer::new(service))
+                .add_service(commands.max_decoding_message_size(COMMAND_SOCKET.message_bytes))
         });
-        Ok(CommandServer {
-            socket,
-            stop,
-            grpc,
-            server_task,
-        })
+        Ok(CommandServer { socket, server })
     }
 
     /// Renames the socket to its ready name.
@@ -115,14 +96,10 @@ impl CommandServer {
         Ok(())
     }
 
-    /// Stops listening, waits for running requests, and removes the socket.
+    /// Removes the socket, stops listening and waits for running requests. Takes less than a second.
     pub(crate) async fn stop(self) {
-        self.stop.cancel();
-        self.grpc.drain(DRAIN_TIMEOUT).await;
-        if let Err(error) = self.server_task.await {
-            tracing::error!(reason = %error, "the command server failed");
-        }
         let _ = fs::remove_file(&self.socket);
+        self.server.stop(DRAIN_TIMEOUT).await;
     }
 }
 
@@ -130,9 +107,5 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
     if let Some(directory) = socket.parent() {
         fs::create_dir_all(directory)?;
     }
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    UnixListener::bind(socket)
+    UnixListener::from_std(unix_listener::bind(socket)?)
 }

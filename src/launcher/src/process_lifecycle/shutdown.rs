@@ -23,8 +23,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const END_VM_TIMEOUT: Duration = Duration::from_secs(7);
 /// How long to wait until the observer has published how the VM ended.
 const END_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of closing the command server, the daemons and the sockets of a migration to this pod, which are closed
-/// concurrently.
+/// Timeout of closing the daemons and the sockets of a migration to this pod, which are closed concurrently, beside the
+/// command server.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl LauncherWithDaemons {
@@ -86,8 +86,10 @@ impl LauncherWithDaemons {
             }
         };
         let sockets = vm.close_target_sockets();
-        let stop = async { tokio::join!(self.running.server.stop(), daemons, sockets) };
-        if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
+        let stop = async { tokio::join!(daemons, sockets) };
+        let stop = tokio::time::timeout(STOP_TIMEOUT, stop);
+        let ((), stopped) = tokio::join!(self.running.server.stop(), stop);
+        if stopped.is_err() {
             tracing::warn!("the daemons, or the sockets of a migration, were not closed in time");
         }
         tracing::info!("exiting");

@@ -1,0 +1,110 @@
+//! A server of gRPC on one listener.
+
+use std::io;
+use std::time::Duration;
+
+use futures_util::stream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::transport::Server;
+use tonic::transport::server::{Connected, Router};
+use tower::layer::util::{Identity, Stack};
+
+use crate::accept_loop::{Accept, accept};
+use crate::call_memory::CallMemoryLayer;
+use crate::guarded_stream::GuardedStream;
+use crate::limits::{
+    ANSWER_FLUSH_TIME, CONNECTION_WINDOW_BYTES, GrpcLimits, HEADER_LIST_BYTES, KEEPALIVE_INTERVAL,
+    KEEPALIVE_TIMEOUT, PENDING_RESETS, STREAM_WINDOW_BYTES, TASK_END_TIME,
+};
+use crate::open_connections::OpenConnections;
+
+/// A gRPC server of HTTP/2 with limits, for at most `calls` open calls of a connection.
+pub fn http2_server(calls: u32) -> Server {
+    Server::builder()
+        .max_concurrent_streams(calls)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .http2_max_header_list_size(HEADER_LIST_BYTES)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+}
+
+/// A [`Server`] whose calls are counted.
+pub type CountingServer = Server<Stack<CallMemoryLayer, Identity>>;
+/// A [`CountingServer`] with services.
+pub type CountingRouter = Router<Stack<CallMemoryLayer, Identity>>;
+
+/// A server whose services have no streams. Dropping it closes its connections.
+pub struct GrpcServer {
+    connections: OpenConnections,
+    stop: CancellationToken,
+    task: AbortOnDropHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl GrpcServer {
+    /// Serves what `add_services` adds to the server, on connections that `wrap` may change. Needs a tokio runtime.
+    pub fn start<L, C>(
+        listener: L,
+        limits: GrpcLimits,
+        wrap: impl Fn(GuardedStream<L::Connection>) -> C + Send + 'static,
+        add_services: impl FnOnce(&mut CountingServer) -> CountingRouter,
+    ) -> GrpcServer
+    where
+        L: Accept,
+        L::Connection: AsyncRead + AsyncWrite + Unpin,
+        C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
+        let connections = OpenConnections::new(limits.listener);
+        let stop = CancellationToken::new();
+        let mut server = http2_server(limits.calls).layer(CallMemoryLayer {
+            message_bytes: limits.message_bytes,
+        });
+        let clients = stream::unfold(
+            (listener, connections.clone(), wrap),
+            async |(mut listener, connections, wrap)| {
+                let connection = accept(&mut listener, connections.what()).await;
+                let connection = wrap(GuardedStream::new(connection, connections.admit()));
+                Some((
+                    Ok::<_, io::Error>(connection),
+                    (listener, connections, wrap),
+                ))
+            },
+        );
+        let router = add_services(&mut server);
+        let serving = router.serve_with_incoming_shutdown(clients, stop.clone().cancelled_owned());
+        GrpcServer {
+            connections,
+            stop,
+            task: AbortOnDropHandle::new(tokio::spawn(serving)),
+        }
+    }
+
+    /// Stops listening and taking calls. Running calls have the time `running`, and clients [`ANSWER_FLUSH_TIME`] after that to read their answers;
+    /// then all connections are closed. A call whose request is not complete does not run.
+    pub async fn stop(self, running: Duration) {
+        self.stop.cancel();
+        let what = self.connections.what();
+        let calls = timeout(running, self.connections.wait_for_running_calls());
+        if calls.await.is_err() {
+            tracing::warn!(
+                socket = what,
+                ?running,
+                "calls were still running at the end"
+            );
+        }
+        // An error means that clients keep their connections open.
+        let _ = timeout(ANSWER_FLUSH_TIME, self.connections.wait_for_end()).await;
+        self.connections.close_all();
+        // Without an answer in time, the task is aborted.
+        let error = match timeout(TASK_END_TIME, self.task).await {
+            Ok(Ok(Ok(()))) | Err(_) => return,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+        };
+        tracing::error!(socket = what, reason = error, "the server failed");
+    }
+}
