@@ -1,6 +1,5 @@
 //! The connection to virt-handler's notification server.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use proto::notify::info::notify_info_client::NotifyInfoClient;
 use proto::notify::v1::notify_client::NotifyClient;
 use proto::notify::v1::{DomainEventRequest, K8sEventRequest, Response};
 use tokio::net::UnixStream;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Code, Status};
 
 /// Timeout of connecting and of a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,20 +40,10 @@ pub(super) enum SendError {
 }
 
 impl SendError {
-    /// Whether another attempt may succeed.
+    /// Whether another attempt may succeed: not if virt-handler has received the notification and answers that it failed.
+    /// A gRPC status does not tell whether it received it; KubeVirt's launcher repeats the call after every one too.
     pub(super) fn is_transient(&self) -> bool {
-        match self {
-            SendError::Connect { .. } | SendError::Version { .. } => true,
-            SendError::Call(status) => match status.code() {
-                Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled => {
-                    true
-                }
-                // tonic's error if the connection broke during the call; a status from the server has no source.
-                Code::Unknown => status.source().is_some(),
-                _ => false,
-            },
-            SendError::Refused(_) => false,
-        }
+        !matches!(self, SendError::Refused(_))
     }
 }
 

@@ -4,6 +4,7 @@
 mod recording_virt_handler;
 
 use recording_virt_handler::RecordingVirtHandler;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -46,19 +47,90 @@ async fn notifications_arrive_in_order_when_the_server_starts_late() {
 }
 
 #[tokio::test]
-async fn notification_is_sent_again_after_a_transient_error_and_not_after_a_refusal() {
+async fn notification_is_sent_again_after_an_error_and_not_after_a_refusal() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let handler = RecordingVirtHandler::default();
     handler.serve(&socket);
-    handler.fail_next([Status::invalid_argument("no"), Status::unavailable("later")]);
+    handler.answer_next([
+        Err(Status::invalid_argument("no")),
+        Err(Status::unavailable("later")),
+        Ok("it cannot be handled"),
+        Err(Status::internal("broken")),
+    ]);
     let notifier = notifier(&socket);
     for event in [b"1", b"2", b"3"] {
         drop(notifier.domain_event(EventType::Modified, false, event.to_vec()));
     }
     assert!(notifier.flush(TEST_TIMEOUT).await);
-    // The first notification is tried twice and then refused; the others are accepted.
+    // The first one is tried twice and then refused, the second one three times.
     assert_eq!(handler.notifications(), ["MODIFIED 2", "MODIFIED 3"]);
+}
+
+/// What a server of HTTP/2 sends in answer to the first call (stream 1) before it closes the connection.
+#[tokio::test]
+async fn notification_is_sent_again_however_the_connection_ends() {
+    const HEADERS_OF_STREAM_1: [u8; 6] = [1, 4, 0, 0, 0, 1];
+    const GOAWAY: [u8; 9] = [0, 0, 8, 7, 0, 0, 0, 0, 0];
+    const RST_STREAM: [u8; 9] = [0, 0, 4, 3, 0, 0, 0, 0, 1];
+    const RESPONSE_HEADERS: &[u8] = &[
+        0, 0, 14, 1, 4, 0, 0, 0, 1, 0x88, 0x5f, 0x8b, 0x1d, 0x75, 0xd0, 0x62, 0x0d, 0x26, 0x3d,
+        0x4c, 0x4d, 0x65, 0x64,
+    ];
+    for (name, end) in [
+        ("EOF", Vec::new()),
+        (
+            "GOAWAY NO_ERROR of nothing",
+            [&GOAWAY[..], &[0; 8]].concat(),
+        ),
+        (
+            "GOAWAY INTERNAL_ERROR",
+            [&GOAWAY[..], &[0, 0, 0, 0, 0, 0, 0, 2]].concat(),
+        ),
+        (
+            "GOAWAY NO_ERROR of stream 1",
+            [&GOAWAY[..], &[0, 0, 0, 1, 0, 0, 0, 0]].concat(),
+        ),
+        (
+            "RST_STREAM INTERNAL_ERROR",
+            [&RST_STREAM[..], &[0, 0, 0, 2]].concat(),
+        ),
+        (
+            "RST_STREAM REFUSED_STREAM",
+            [&RST_STREAM[..], &[0, 0, 0, 7]].concat(),
+        ),
+        (
+            "RST_STREAM CANCEL",
+            [&RST_STREAM[..], &[0, 0, 0, 8]].concat(),
+        ),
+        ("headers of a response", RESPONSE_HEADERS.to_vec()),
+        ("garbage", b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("s");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let notifier = notifier(&socket);
+        drop(notifier.domain_event(EventType::Modified, false, b"1".to_vec()));
+        let (mut connection, _) = listener.accept().await.unwrap();
+        connection
+            .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])
+            .await
+            .unwrap();
+        let mut request = Vec::new();
+        while !request.windows(6).any(|part| part == HEADERS_OF_STREAM_1) {
+            assert!(
+                connection.read_buf(&mut request).await.unwrap() > 0,
+                "{name}"
+            );
+        }
+        connection.write_all(&end).await.unwrap();
+        drop((connection, listener));
+        std::fs::remove_file(&socket).unwrap();
+        let handler = RecordingVirtHandler::default();
+        handler.serve(&socket);
+        assert!(notifier.flush(TEST_TIMEOUT).await, "{name}");
+        assert_eq!(handler.notifications(), ["MODIFIED 1"], "{name}");
+    }
 }
 
 /// tonic reports an `Unknown` status if the connection breaks during a call.

@@ -21,8 +21,8 @@ pub(super) struct RecordingVirtHandler {
     pause: Duration,
     /// The received notifications, as text.
     notifications: Arc<Mutex<Vec<String>>>,
-    /// Errors of the next calls, the last one first.
-    failures: Arc<Mutex<Vec<Status>>>,
+    /// The results of the next calls, the last one first: an error, or why the notification is refused.
+    results: Arc<Mutex<Vec<Result<&'static str, Status>>>>,
 }
 
 impl RecordingVirtHandler {
@@ -42,14 +42,21 @@ impl RecordingVirtHandler {
         }
     }
 
-    /// Lets the next calls fail, the last of these errors first.
-    pub(super) fn fail_next(&self, failures: impl IntoIterator<Item = Status>) {
-        self.failures.lock().unwrap().extend(failures);
+    /// The results of the next calls, the last one first: an error, or why the notification is refused.
+    pub(super) fn answer_next(
+        &self,
+        results: impl IntoIterator<Item = Result<&'static str, Status>>,
+    ) {
+        self.results.lock().unwrap().extend(results);
     }
 
     fn record(&self, notification: String) -> Result<Response<Answer>, Status> {
-        if let Some(status) = self.failures.lock().unwrap().pop() {
-            return Err(status);
+        if let Some(result) = self.results.lock().unwrap().pop() {
+            let message = result?.to_owned();
+            return Ok(Response::new(Answer {
+                success: false,
+                message,
+            }));
         }
         self.notifications.lock().unwrap().push(notification);
         Ok(Response::new(Answer {
