@@ -42,14 +42,15 @@ fn main() -> ExitCode {
 
 /// Starts logging and runs the launcher. Returns the exit code.
 fn start(config: Config, early: EarlySignals) -> u8 {
-    logging::start(
-        config.verbosity,
-        logging::LoggedVmi {
-            name: config.flags.name.clone(),
-            namespace: config.flags.namespace.clone(),
-            uid: config.flags.uid.clone(),
-        },
-    );
+    let vmi = logging::LoggedVmi {
+        name: config.flags.name.clone(),
+        namespace: config.flags.namespace.clone(),
+        uid: config.flags.uid.clone(),
+    };
+    if let Err(error) = logging::start(config.verbosity, vmi) {
+        let message = format!("starting the log's thread: {error}\n");
+        clap::Error::raw(clap::error::ErrorKind::Io, message).exit()
+    }
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -65,9 +66,10 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     }
 }
 
-/// Exits without libc's exit handlers. The handlers of libvirt and libcrypto free memory that threads in calls of
+/// Writes the last log lines and exits without libc's exit handlers. The handlers of libvirt and libcrypto free memory that threads in calls of
 /// libvirt still use; and if the launcher crashes at its end, KubeVirt counts the VM as failed.
 fn exit_without_handlers(code: u8) -> ! {
+    logging::flush();
     signal_hook::low_level::exit(code.into())
 }
 

@@ -1,11 +1,19 @@
 //! Writes log lines in KubeVirt's format to standard error: one JSON object each.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io;
+use std::os::fd::AsFd;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 const COMPONENT: &str = "virt-launcher-monitor";
+/// How long a line waits for the reader of standard error.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
+/// A pipe that can be written to has room for so many bytes (`PIPE_BUF`).
+const PIPE_BYTES: usize = 4096;
 
 /// Logs at level info.
 #[track_caller]
@@ -19,14 +27,43 @@ pub(crate) fn error(message: &str) {
     write("error", message, Location::caller());
 }
 
-/// Writes the line with one call, so that it is not mixed with lines of other processes. A failure is ignored, since it
-/// could be reported only on standard error.
 fn write(level: &str, message: &str, location: &Location<'_>) {
+    static DROPPED: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
+    let stderr = io::stderr();
+    let dropped = DROPPED.load(Ordering::Relaxed);
+    // Once a line had to be dropped, nobody is waited for until there is room again.
+    let timeout = if dropped == 0 {
+        WRITE_TIMEOUT
+    } else {
+        Duration::ZERO
+    };
+    if dropped > 0 {
+        let told = format!("{dropped} log lines were dropped: their reader does not keep up");
+        let told = render("warning", &told, location, now);
+        if write_within(&stderr, told.as_bytes(), timeout).is_ok() {
+            DROPPED.store(0, Ordering::Relaxed);
+        }
+    }
     let line = render(level, message, location, now);
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    if write_within(&stderr, line.as_bytes(), timeout).is_err() {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Writes a line, unless a pipe has no room for it for `timeout`: the monitor must not wait for a reader. A line of up to
+/// [`PIPE_BYTES`] is written with one call, so that it is not mixed with lines of other processes.
+fn write_within(output: &impl AsFd, line: &[u8], timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).unwrap_or_default();
+    for piece in line.chunks(PIPE_BYTES) {
+        if poll(&mut [PollFd::new(output, PollFlags::OUT)], Some(&timeout))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        rustix::io::write(output, piece)?;
+    }
+    Ok(())
 }
 
 fn render(level: &str, message: &str, location: &Location<'_>, since_epoch: Duration) -> String {
@@ -96,6 +133,18 @@ mod tests {
         ] {
             assert_eq!(timestamp(Duration::from_secs(seconds)), date);
         }
+    }
+
+    #[test]
+    fn pipe_that_nobody_reads_does_not_hold_the_monitor() -> io::Result<()> {
+        let (mut reader, writer) = io::pipe()?;
+        let line = [b'x'; 1000];
+        let timeout = Duration::from_millis(1);
+        let written = (0..1000).take_while(|_| write_within(&writer, &line, timeout).is_ok());
+        let written = written.count();
+        assert!((1..1000).contains(&written), "{written}");
+        io::Read::read_exact(&mut reader, &mut [0; 8192])?;
+        write_within(&writer, &line, timeout)
     }
 
     #[test]

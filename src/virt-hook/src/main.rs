@@ -27,10 +27,13 @@ mod verbs;
 mod version;
 mod yaml_writer;
 
+use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use stderr_lines::Lines;
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
@@ -42,6 +45,9 @@ use verbs::{
     wrap,
 };
 use version::VersionReport;
+
+/// How long the end of `serve` waits for the reader of its last lines.
+const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     if let Some(code) = libvirt_hook::by_program_name() {
@@ -59,9 +65,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&error),
     };
-    match &cli.verb {
-        Verb::Serve(_) => log_as_a_service(),
-        _ => log_to_stderr(cli.verbose),
+    if !matches!(cli.verb, Verb::Serve(_)) {
+        log_to_stderr(cli.verbose);
     }
     let screen = Screen {
         verb: cli.verb.name(),
@@ -97,10 +102,23 @@ fn main() -> ExitCode {
             Err(failure) => screen.failure(&failure),
         },
         Verb::LibvirtHook(arguments) => libvirt_hook::run(arguments),
-        Verb::Serve(arguments) => match serve::run(arguments) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => screen.failure(&failure),
-        },
+        Verb::Serve(arguments) => {
+            let served = log_as_a_service()
+                .map_err(|error| {
+                    Failure::internal(
+                        anyhow::Error::new(error).context("starting the log's thread"),
+                    )
+                })
+                .and_then(|log| {
+                    let served = serve::run(arguments);
+                    log.flush(LOG_FLUSH_TIMEOUT);
+                    served
+                });
+            match served {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => screen.failure(&failure),
+            }
+        }
     }
 }
 
@@ -144,12 +162,19 @@ fn log_to_stderr(verbose: bool) {
         .init();
 }
 
-/// Logs of a service go to standard error in any case: they are the only trace of a VM's hooks.
-fn log_as_a_service() {
+/// Logs of a service go to standard error in any case: they are the only trace of a VM's hooks. A reader that does not
+/// keep up loses lines, and no hook waits for it.
+fn log_as_a_service() -> io::Result<Lines> {
+    let about_dropped = |count| {
+        format!("WARN {count} log lines were dropped: their reader does not keep up\n").into_bytes()
+    };
+    let lines = Lines::to_stderr(about_dropped)?;
+    let writer = lines.clone();
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_max_level(tracing::Level::INFO)
         .with_ansi(false)
         .with_target(false)
         .init();
+    Ok(lines)
 }

@@ -109,26 +109,10 @@ pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
     match severity {
         "error" => {
             migration.observe(pos, message);
-            tracing::error!(
-                subcomponent = "libvirt",
-                thread,
-                libvirt_pos = pos,
-                "{message}"
-            );
+            tracing::error!(subcomponent = "libvirt", thread, pos, "{message}");
         }
-        "warning" => tracing::warn!(
-            subcomponent = "libvirt",
-            thread,
-            libvirt_pos = pos,
-            "{message}"
-        ),
-        _ => tracing::info!(
-            subcomponent = "libvirt",
-            thread,
-            libvirt_pos = pos,
-            severity,
-            "{message}"
-        ),
+        "warning" => tracing::warn!(subcomponent = "libvirt", thread, pos, "{message}"),
+        _ => tracing::info!(subcomponent = "libvirt", thread, pos, severity, "{message}"),
     }
 }
 

@@ -26,21 +26,47 @@ where
     span_fields
 }
 
-/// Renders a log line with its newline. An event's fields cannot replace the keys of the format, and win over fields of
-/// the same name of the surrounding spans.
+/// The field with the place in another program's source, such as libvirt's, whose line is passed on.
+const POSITION: &str = "pos";
+
+/// Renders a log line with its newline. Of the format's keys, an event's fields can replace [`POSITION`] alone. They win
+/// over fields of the same name of the surrounding spans.
 pub(super) fn render(event: &Event<'_>, spans: Fields, vmi: &LoggedVmi, now: Timestamp) -> Vec<u8> {
     let metadata = event.metadata();
     let mut fields = Fields::default();
     event.record(&mut fields);
     fields.others.extend(spans.others);
+    let passed_on = fields.others.iter().find(|(key, _)| key == POSITION);
+    let pos = match passed_on.and_then(|(_, pos)| pos.as_str()) {
+        Some(pos) if !pos.is_empty() => pos.to_owned(),
+        _ => position(metadata.file(), metadata.line()),
+    };
+    let mut line = line(level(metadata.level()), fields.message, pos, vmi, now);
+    for (key, value) in fields.others {
+        line.entry(key).or_insert(value);
+    }
+    encode(line)
+}
+
+/// The line that says how many lines were dropped, because nobody read them in time.
+pub(super) fn render_dropped(count: u64, vmi: &LoggedVmi, now: Timestamp) -> Vec<u8> {
+    let message = format!("{count} log lines were dropped: their reader does not keep up");
+    let pos = position(Some(file!()), Some(line!()));
+    encode(line("warning", message, pos, vmi, now))
+}
+
+fn line(
+    level: &str,
+    message: String,
+    pos: String,
+    vmi: &LoggedVmi,
+    now: Timestamp,
+) -> Map<String, Value> {
     let mut line = Map::new();
     line.insert("component".into(), "virt-launcher".into());
-    line.insert("level".into(), level(metadata.level()).into());
-    line.insert("msg".into(), fields.message.into());
-    line.insert(
-        "pos".into(),
-        position(metadata.file(), metadata.line()).into(),
-    );
+    line.insert("level".into(), level.into());
+    line.insert("msg".into(), message.into());
+    line.insert(POSITION.into(), pos.into());
     line.insert("timestamp".into(), format!("{now:.6}").into());
     if !vmi.name.is_empty() {
         line.insert("kind".into(), "VirtualMachineInstance".into());
@@ -48,9 +74,10 @@ pub(super) fn render(event: &Event<'_>, spans: Fields, vmi: &LoggedVmi, now: Tim
         line.insert("namespace".into(), vmi.namespace.clone().into());
         line.insert("uid".into(), vmi.uid.clone().into());
     }
-    for (key, value) in fields.others {
-        line.entry(key).or_insert(value);
-    }
+    line
+}
+
+fn encode(line: Map<String, Value>) -> Vec<u8> {
     // Texts of guests, hooks and clients are in the line. A terminal obeys some characters that JSON does not escape.
     let mut line = escape_json(&Value::Object(line).to_string());
     line.push('\n');

@@ -1,11 +1,14 @@
 //! The log: one JSON object a line on standard error, in KubeVirt's format, so that tools that collect and search
-//! launcher logs keep working.
+//! launcher logs keep working. No task waits for its reader.
 
 mod json_line;
 
-use std::io::Write;
+use std::io;
+use std::panic::{PanicHookInfo, set_hook};
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use stderr_lines::Lines;
 use tracing::span::{Attributes, Id};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -22,24 +25,53 @@ pub struct LoggedVmi {
     pub uid: String,
 }
 
-/// Starts logging for the process. `verbosity` is the value of `-v`. A second call has no effect.
-pub fn start(verbosity: u8, vmi: LoggedVmi) {
-    let layer = JsonLines { verbosity, vmi };
+/// How long the end of the process waits for the reader of its last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Starts logging for the process. `verbosity` is the value of `-v`. A second call has no effect. From here on a panic is
+/// logged too.
+///
+/// # Errors
+/// The system has no thread left.
+pub fn start(verbosity: u8, vmi: LoggedVmi) -> io::Result<()> {
+    let about_dropped = {
+        let vmi = vmi.clone();
+        move |count| json_line::render_dropped(count, &vmi, jiff::Timestamp::now())
+    };
+    let lines = Lines::to_stderr(about_dropped)?;
+    let layer = JsonLines {
+        verbosity,
+        vmi,
+        lines: lines.clone(),
+    };
     let subscriber = tracing_subscriber::registry().with(layer);
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
-        let _ = START.set(std::time::Instant::now());
+        let _ = STARTED.set((std::time::Instant::now(), lines));
+        set_hook(Box::new(log_panic));
+    }
+    Ok(())
+}
+
+/// Waits for the last lines, at most for a second.
+pub fn flush() {
+    if let Some((_, lines)) = STARTED.get() {
+        lines.flush(FLUSH_TIMEOUT);
     }
 }
 
 /// The time since logging started; measures the start-up.
-pub fn since_start() -> std::time::Duration {
-    START
-        .get()
-        .map(std::time::Instant::elapsed)
-        .unwrap_or_default()
+pub fn since_start() -> Duration {
+    let started = STARTED.get();
+    started.map(|(at, _)| at.elapsed()).unwrap_or_default()
 }
 
-static START: OnceLock<std::time::Instant> = OnceLock::new();
+static STARTED: OnceLock<(std::time::Instant, Lines)> = OnceLock::new();
+
+/// The process may end at once after a panic, so its line is awaited.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    tracing::error!(backtrace = %std::backtrace::Backtrace::capture(), "{panic}");
+    flush();
+}
 
 /// The crates whose lines have the launcher's own levels. All others are libraries, of which less is logged.
 const OUR_CRATES: [&str; 7] = [
@@ -55,6 +87,7 @@ const OUR_CRATES: [&str; 7] = [
 struct JsonLines {
     verbosity: u8,
     vmi: LoggedVmi,
+    lines: Lines,
 }
 
 impl JsonLines {
@@ -82,9 +115,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
 
     fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
         let spans = json_line::span_fields(event, &context);
-        let line = json_line::render(event, spans, &self.vmi, jiff::Timestamp::now());
-        // A failure to write the log cannot be reported anywhere.
-        let _ = std::io::stderr().lock().write_all(&line);
+        self.lines.push(json_line::render(
+            event,
+            spans,
+            &self.vmi,
+            jiff::Timestamp::now(),
+        ));
     }
 }
 
@@ -103,37 +139,37 @@ where
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use serde_json::Value;
 
     use super::*;
 
-    /// The output of [`CapturingLayer`].
     #[derive(Clone, Default)]
     struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    /// A layer that logs like [`JsonLines`], to a buffer.
-    struct CapturingLayer(JsonLines, CapturedLog);
+    impl Write for CapturedLog {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
 
-    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for CapturingLayer {
-        fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
-            self.0.enabled(metadata, context)
-        }
-        fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-            store_span_fields(attributes, id, &context);
-        }
-        fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
-            let spans = json_line::span_fields(event, &context);
-            let line = json_line::render(event, spans, &self.0.vmi, jiff::Timestamp::now());
-            self.1.0.lock().unwrap().extend(line);
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
 
     fn text(verbosity: u8, vmi: LoggedVmi, act: impl FnOnce()) -> String {
         let captured = CapturedLog::default();
-        let layer = CapturingLayer(JsonLines { verbosity, vmi }, captured.clone());
+        let lines = Lines::to(captured.clone(), |_| Vec::new()).unwrap();
+        let layer = JsonLines {
+            verbosity,
+            vmi,
+            lines: lines.clone(),
+        };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
+        assert!(lines.flush(Duration::from_secs(10)));
         let bytes = captured.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
@@ -171,6 +207,27 @@ mod tests {
             "{line}"
         );
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn line_of_libvirt_has_libvirts_place() {
+        let lines = lines(2, LoggedVmi::default(), || {
+            tracing::error!(
+                subcomponent = "libvirt",
+                pos = "qemuMonitorIO:530",
+                "End of file"
+            );
+            tracing::error!(subcomponent = "libvirt", pos = "", "without a place");
+            tracing::error!(level = "no", "other keys of the format stay");
+        });
+        assert_eq!(lines[0]["pos"], "qemuMonitorIO:530");
+        assert!(
+            lines[1]["pos"]
+                .as_str()
+                .unwrap()
+                .contains("logging/mod.rs:")
+        );
+        assert_eq!(lines[2]["level"], "error");
     }
 
     #[test]
