@@ -12,6 +12,7 @@ mod processes;
 mod start;
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub struct Pod {
     child: Option<Child>,
     init: Option<Pid>,
     is_log_suppressed: bool,
+    /// Where the pod writes its log instead of [`Pod::log_path`].
+    log_pipe: Option<io::PipeWriter>,
     /// The directory of KubeVirt's own launcher and monitor, if the pod runs these.
     stock_launcher: Option<PathBuf>,
     /// The user who creates the namespaces, if it is not the user of this process.
@@ -72,6 +75,7 @@ impl Pod {
             child: None,
             init: None,
             is_log_suppressed: false,
+            log_pipe: None,
             stock_launcher: None,
             creator: None,
             _permit: permit,
@@ -83,6 +87,13 @@ impl Pod {
     /// The user that the launcher runs as in this pod.
     pub fn user(&self) -> LauncherUser {
         self.user
+    }
+
+    /// Lets the pod that is started next write its log to a pipe, of which this is the end to read.
+    pub fn log_to_pipe(&mut self) -> io::Result<io::PipeReader> {
+        let (reader, writer) = io::pipe()?;
+        self.log_pipe = Some(writer);
+        Ok(reader)
     }
 
     /// Does not print the pod's log when it is dropped.

@@ -1,6 +1,7 @@
 //! Starts a pod: its namespaces, and the monitor and launcher in them.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -66,7 +67,10 @@ impl Pod {
     /// Runs any program as the pod's process 1.
     pub fn run(&mut self, program: &Path, arguments: &[&str]) -> Result<()> {
         let root = self.directory.path();
-        let log = File::create(self.log_path())?;
+        let log = match self.log_pipe.take() {
+            Some(pipe) => OwnedFd::from(pipe),
+            None => OwnedFd::from(File::create(self.log_path())?),
+        };
         // setpriv kills the pod when the thread that created it ends, in case this process is killed.
         let creator = self.creator.map(|uid| {
             let (uid, gid) = (format!("--reuid={uid}"), format!("--regid={uid}"));

@@ -57,6 +57,7 @@ mod start_notifications;
 mod start_strategy_paused;
 mod uefi_and_tpm_state_directories;
 mod unprivileged_pod;
+mod unread_log;
 mod virt_handler_restarts_and_delays;
 mod virt_hook_serve_process;
 mod virt_probe_virt_freezer_and_hook_client;
