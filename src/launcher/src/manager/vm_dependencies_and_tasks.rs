@@ -106,7 +106,7 @@ impl VmDependencies {
         let poller = Poller {
             client: self.client.clone(),
             cache: Arc::clone(&guest_info),
-            link: agent_link_receiver,
+            link: agent_link_receiver.clone(),
             intervals: self.poll_intervals,
         };
         supervisor.spawn("guest agent", move || poller.clone().run());
@@ -166,7 +166,8 @@ impl VmDependencies {
         });
         let vm_for_credentials = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {
-            let credentials = credential_sync(&vm_for_credentials).run();
+            let link = agent_link_receiver.clone();
+            let credentials = credential_sync(&vm_for_credentials, link).run();
             async move {
                 credentials.await;
                 // The guest never runs again. The supervisor would restart a task that returns.
@@ -195,13 +196,14 @@ pub fn event_handler(
 }
 
 /// The dependencies of the task for access credentials.
-fn credential_sync(vm: &Arc<VmContext>) -> CredentialSync {
+fn credential_sync(vm: &Arc<VmContext>, agent_link: watch::Receiver<AgentLink>) -> CredentialSync {
     let (phase, metadata) = (vm.phase.clone(), Arc::clone(&vm.metadata));
     CredentialSync {
         client: vm.client.clone(),
         secrets: vm.boot_resources.secrets.clone(),
         notifier: vm.notifier.clone(),
         credentials: vm.credentials.subscribe(),
+        agent_link,
         guest_runs: Box::new(move || Box::pin(guest_runs(phase.clone()))),
         report: Box::new(move |succeeded, message| {
             metadata.set_access_credential(succeeded, message)

@@ -1,11 +1,13 @@
 //! Access credentials that the guest agent sets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
-use libvirt::fake::FakeDaemon;
+use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{code, origin};
 use serde_json::json;
+use tokio::time::sleep;
 use virt_launcher::manager::Command;
 
 use crate::support::credentials_guest::CredentialsGuest;
@@ -48,9 +50,10 @@ async fn start_with_credentials(guest: &Arc<CredentialsGuest>) -> (TestLauncher,
         .run(Command::sync(sync_request_for(vmi_with_credentials())))
         .await
         .unwrap();
-    launcher
-        .notifications_until("credentials=Guest agent is offline")
-        .await;
+    wait_for("the first attempt", async || {
+        launcher.fake.count(Call::Agent) > 0
+    })
+    .await;
     let guest = Arc::clone(guest);
     let agent = move |json: &str| guest.answer(json);
     launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
@@ -65,10 +68,35 @@ async fn credentials_are_set_once_the_agent_connects() {
     let state = guest.state.lock().unwrap();
     assert_eq!(state.keys, [format!("fedora [\"{KEY}\"]")]);
     assert_eq!(state.passwords, ["fedora s3cret"]);
+    // While the guest boots, an agent that does not answer is no failure.
     assert!(
-        !notifications.iter().any(|line| line.contains("EVENT")),
+        !notifications
+            .iter()
+            .any(|line| line.contains("EVENT") || line.contains("offline")),
         "{notifications:#?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_that_has_not_answered_is_reported_after_15_s_and_tried_as_soon_as_it_connects() {
+    let launcher = TestLauncher::new().await;
+    write_secrets(&launcher);
+    launcher
+        .manager
+        .run(Command::sync(sync_request_for(vmi_with_credentials())))
+        .await
+        .unwrap();
+    sleep(Duration::from_secs(13)).await;
+    let notifications = launcher.notifications(0).await;
+    assert!(!notifications.iter().any(|line| line.contains("offline")));
+    launcher
+        .notifications_until("credentials=Guest agent is offline")
+        .await;
+    // After a pause, the next attempt would come later than this wait takes.
+    let guest = Arc::new(CredentialsGuest::default());
+    let agent = move |json: &str| guest.answer(json);
+    launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    launcher.notifications_until("credentials=set").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

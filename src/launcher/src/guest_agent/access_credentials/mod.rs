@@ -4,7 +4,7 @@
 //!   credentials known ─▶ wait for the guest ─▶ apply ──all set──▶ wait for a change, or five minutes
 //!                                 ▲                │                              │
 //!                                 │                └─ not all: growing pause ─────┤
-//!                                 └───────────────────────────────────────────────┘
+//!                                 └─────────────── or the agent connects ─────────┘
 //! ```
 //! The result goes into KubeVirt's metadata, from which virt-handler makes the VMI's condition
 //! `AccessCredentialsSynchronized`. [`domain::guest_agent_access_credentials`] decides which user has which keys.
@@ -22,8 +22,10 @@ use domain::guest_agent_access_credentials::{Credential, GuestCredentials};
 use domain::secret_source::{SecretError, SecretSource};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
 
 use crate::blocking;
+use crate::guest_agent::AgentLink;
 use crate::libvirt_client::Client;
 use crate::mounted_secrets::MountedSecrets;
 use crate::notify::{Notifier, Warning};
@@ -34,6 +36,8 @@ use set_keys_and_passwords::{ApplyResult, apply};
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(300);
 /// The pause between two attempts: at first, and at most.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// An agent that has not answered yet is reported as offline after this time: until then the guest boots.
+const BOOT_TIME: Duration = Duration::from_secs(15);
 /// How long reading the mounted secrets may take.
 const SECRET_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,6 +52,8 @@ pub(crate) struct CredentialSync {
     pub(crate) notifier: Notifier,
     /// The credentials; empty until the start of the VM has determined them.
     pub(crate) credentials: Receiver<Vec<Credential>>,
+    /// Whether the agent is connected.
+    pub(crate) agent_link: Receiver<AgentLink>,
     /// Waits until the guest runs; false when it will not run again.
     pub(crate) guest_runs: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
     /// Called with the result of each attempt.
@@ -66,22 +72,41 @@ impl CredentialSync {
         let mut sync_loop = CredentialSyncLoop {
             watch: SecretWatch::new(&directories(&self.secrets, &credentials)),
             deprecation_reported: false,
+            first_attempt: None,
+            has_agent_answered: false,
             sync: self,
             credentials,
         };
         let mut pause = RETRY_PAUSES[0];
         while (sync_loop.sync.guest_runs)().await {
+            sync_loop.sync.agent_link.mark_unchanged();
             let succeeded = sync_loop.synchronize().await;
             let wait = if succeeded { REAPPLY_INTERVAL } else { pause };
             pause = match succeeded {
                 true => RETRY_PAUSES[0],
                 false => (pause * 2).min(RETRY_PAUSES[1]),
             };
-            if sync_loop.watch.changed_within(wait).await {
+            let CredentialSyncLoop { watch, sync, .. } = &mut sync_loop;
+            let is_retried_at_once = tokio::select! {
+                is_changed = watch.changed_within(wait) => is_changed,
+                () = agent_connects(&mut sync.agent_link), if !succeeded => true,
+            };
+            if is_retried_at_once {
                 pause = RETRY_PAUSES[0];
             }
         }
     }
+}
+
+/// Waits until the agent's connection changes and it is connected then.
+async fn agent_connects(link: &mut Receiver<AgentLink>) {
+    while link.changed().await.is_ok() {
+        if link.borrow_and_update().reachable {
+            return;
+        }
+    }
+    // The observer has ended.
+    std::future::pending().await
 }
 
 /// Checks that the secrets of all credentials are mounted. Blocking.
@@ -109,6 +134,9 @@ struct CredentialSyncLoop {
     watch: SecretWatch,
     /// Whether the warning about the old guest agent was sent.
     deprecation_reported: bool,
+    /// When the guest ran first.
+    first_attempt: Option<Instant>,
+    has_agent_answered: bool,
 }
 
 impl CredentialSyncLoop {
@@ -118,7 +146,12 @@ impl CredentialSyncLoop {
             Ok(credentials) => apply(&self.sync.client, &credentials).await,
             Err(problem) => ApplyResult::failed(problem),
         };
-        self.report(&applied);
+        let first_attempt = *self.first_attempt.get_or_insert_with(Instant::now);
+        self.has_agent_answered |= !applied.is_agent_offline;
+        let boots = !self.has_agent_answered && first_attempt.elapsed() < BOOT_TIME;
+        if !boots {
+            self.report(&applied);
+        }
         applied.problems.is_empty()
     }
 

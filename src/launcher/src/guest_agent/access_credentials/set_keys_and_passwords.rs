@@ -21,13 +21,15 @@ pub(super) struct ApplyResult {
     pub(super) problems: Vec<String>,
     /// Whether keys were written as a file, since the agent is too old to set them.
     pub(super) by_file: bool,
+    /// Whether the agent did not answer.
+    pub(super) is_agent_offline: bool,
 }
 
 impl ApplyResult {
     pub(super) fn failed(problem: String) -> ApplyResult {
         ApplyResult {
             problems: vec![problem],
-            by_file: false,
+            ..ApplyResult::default()
         }
     }
 }
@@ -36,11 +38,16 @@ impl ApplyResult {
 pub(super) async fn apply(client: &Client, credentials: &GuestCredentials) -> ApplyResult {
     let agent = match PingedAgent::open(client).await {
         Ok(agent) => agent,
-        Err(_) => return ApplyResult::failed(AGENT_OFFLINE_MESSAGE.to_owned()),
+        Err(_) => {
+            return ApplyResult {
+                is_agent_offline: true,
+                ..ApplyResult::failed(AGENT_OFFLINE_MESSAGE.to_owned())
+            };
+        }
     };
     let mut applied = ApplyResult {
         problems: credentials.unreadable.clone(),
-        by_file: false,
+        ..ApplyResult::default()
     };
     for (user, keys) in &credentials.keys {
         match set_keys(&agent, user, keys).await {
