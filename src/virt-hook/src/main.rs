@@ -155,7 +155,7 @@ fn log_to_stderr(verbose: bool) {
     };
     tracing_subscriber::fmt()
         .fmt_fields(UnquotedFields)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         .with_max_level(level)
         .without_time()
         .with_target(false)

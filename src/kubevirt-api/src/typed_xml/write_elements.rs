@@ -1,4 +1,5 @@
-//! Writes typed elements as tab-indented XML text.
+//! Writes typed elements as Go's encoder does with tabs: sidecars and shell scripts edit the text, for example by replacing
+//! `<baseBoard></baseBoard>`.
 
 use super::Scalar;
 
@@ -55,17 +56,14 @@ impl XmlWriter {
     /// Closes the current element, whose name is `name`.
     pub fn end(&mut self, name: &str) {
         self.depth -= 1;
-        if self.is_tag_open {
-            self.out.push_str("/>");
-        } else {
-            if !self.has_text {
-                self.new_line();
-            }
-            self.out.push_str("</");
-            self.out.push_str(name);
-            self.out.push('>');
+        let is_empty = self.is_tag_open;
+        self.close_tag();
+        if !is_empty && !self.has_text {
+            self.new_line();
         }
-        self.is_tag_open = false;
+        self.out.push_str("</");
+        self.out.push_str(name);
+        self.out.push('>');
         self.has_text = false;
     }
 
