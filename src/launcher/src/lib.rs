@@ -35,6 +35,7 @@ mod termination_signals;
 mod timestamp;
 mod unix_listener;
 mod vm_boot;
+mod vm_event_queue;
 mod vm_events;
 
 pub use blocking::MAX_THREADS as MAX_BLOCKING_THREADS;

@@ -5,11 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::manager::Phase;
 use crate::qemu_process::QemuProcess;
+use crate::vm_event_queue::VmEventSender;
 use crate::vm_events::VmEvent;
 
 /// How often the PID file is looked for. It exists before libvirt reports the domain as running, unless a slow disk
@@ -25,7 +26,7 @@ const LIBVIRT_EVENT_TIMEOUT: Duration = Duration::from_millis(800);
 pub(crate) async fn watch(
     pid_file: PathBuf,
     mut phase: watch::Receiver<Phase>,
-    events: mpsc::UnboundedSender<VmEvent>,
+    events: VmEventSender,
 ) {
     while phase
         .wait_for(|phase| *phase == Phase::Active)
@@ -68,7 +69,7 @@ async fn is_running(pid_file: &Path) -> bool {
 async fn find(
     pid_file: &Path,
     phase: &watch::Receiver<Phase>,
-    events: &mpsc::UnboundedSender<VmEvent>,
+    events: &VmEventSender,
 ) -> Option<QemuProcess> {
     let (mut last_report, mut report_delay) = (Instant::now(), FIRST_MISSING_REPORT_DELAY);
     while *phase.borrow() == Phase::Active {
@@ -99,6 +100,7 @@ mod tests {
 
     use super::*;
     use crate::qemu_process::terminate;
+    use crate::vm_event_queue::vm_event_queue;
 
     /// A process with a PID file, in place of QEMU.
     fn spawn_process(directory: &Path) -> (Child, PathBuf) {
@@ -113,7 +115,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, pid_file) = spawn_process(directory.path());
         let (sender, phase) = watch::channel(Phase::Active);
-        let (events, mut received) = mpsc::unbounded_channel();
+        let (events, mut received) = vm_event_queue();
         tokio::spawn(watch(pid_file.clone(), phase, events));
         tokio::time::sleep(Duration::from_millis(50)).await;
         terminate(&pid_file).unwrap();
@@ -129,7 +131,7 @@ mod tests {
     async fn process_that_is_never_found_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let (sender, phase) = watch::channel(Phase::Active);
-        let (events, mut received) = mpsc::unbounded_channel();
+        let (events, mut received) = vm_event_queue();
         let watching = tokio::spawn(watch(directory.path().join("none.pid"), phase, events));
         assert_eq!(received.recv().await, Some(VmEvent::QemuMissing));
         sender.send_replace(Phase::Gone);
@@ -143,7 +145,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, pid_file) = spawn_process(directory.path());
         let (sender, phase) = watch::channel(Phase::Active);
-        let (events, mut received) = mpsc::unbounded_channel();
+        let (events, mut received) = vm_event_queue();
         let watching = tokio::spawn(watch(pid_file, phase, events));
         tokio::time::sleep(Duration::from_millis(50)).await;
         child.kill().unwrap();
@@ -151,6 +153,6 @@ mod tests {
         sender.send_replace(Phase::Down);
         drop(sender);
         watching.await.unwrap();
-        assert!(received.try_recv().is_err());
+        assert!(received.try_recv().is_none());
     }
 }

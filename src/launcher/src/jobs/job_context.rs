@@ -11,7 +11,6 @@ use domain::host_facts::HostFacts;
 use futures_util::future::BoxFuture;
 use hook_host::Invocation;
 use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
-use tokio::sync::mpsc;
 
 use super::error::JobError;
 use super::job_connection::JobConnection;
@@ -22,6 +21,7 @@ use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
 use crate::migration_error_log::MigrationErrorLog;
+use crate::vm_event_queue::VmEventSender;
 use crate::vm_events::VmEvent;
 
 /// Timeout of connecting to libvirt and looking up the domain.
@@ -95,7 +95,7 @@ pub struct JobContext {
     /// The context of the hooks' calls on the source of a migration.
     pub invocation: Invocation,
     /// Sends events to the observer.
-    pub events: mpsc::UnboundedSender<VmEvent>,
+    pub events: VmEventSender,
     /// What the running job learns from the observer's events.
     pub job_events: Arc<VmEventsForJob>,
 }

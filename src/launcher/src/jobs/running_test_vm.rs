@@ -9,7 +9,6 @@ use hook_host::{Invocation, Reason};
 use libvirt::StartOptions;
 use libvirt::fake::{Call, FakeDaemon};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
 
 use crate::guest_agent::{Freezer, GuestInfoCache};
 use crate::hook_failure_events::HookFailureEvents;
@@ -19,6 +18,7 @@ use crate::jobs::{
 };
 use crate::libvirt_client::{Client, Connect, Connection, ConnectionEvent};
 use crate::notify::{InvolvedObject, Notifier, RetryTimes};
+use crate::vm_event_queue::vm_event_queue;
 use crate::vm_events::VmEvent;
 
 pub(in crate::jobs) const DOMAIN: &str = "default_vm1";
@@ -55,7 +55,7 @@ async fn context(
         involved,
         RetryTimes::default(),
     );
-    let cache = Arc::new(GuestInfoCache::new(mpsc::unbounded_channel().0));
+    let cache = Arc::new(GuestInfoCache::new(vm_event_queue().0));
     JobContext {
         domain: DOMAIN.into(),
         connect,
@@ -75,7 +75,7 @@ async fn context(
             uid: "1234".into(),
             domain: DOMAIN.into(),
         },
-        events: mpsc::unbounded_channel().0,
+        events: vm_event_queue().0,
         job_events,
     }
 }

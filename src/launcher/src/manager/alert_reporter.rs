@@ -1,8 +1,12 @@
 //! Sends the alerts that follow from libvirt's events as Kubernetes events, and adds the last panic to notifications.
+//!
+//! A guest can panic, and let its watchdog expire, as often as it likes: of each there is one alert, and then one a minute
+//! with the number of those in between.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kubevirt_api::domain_json::DomainStatus;
 use libvirt::{DiskFault, Event};
@@ -10,9 +14,13 @@ use libvirt::{DiskFault, Event};
 use super::guest_panics::GuestPanics;
 use crate::notify::{Alert, AlertPolicy, Notifier, Warning};
 
+/// After an alert that the guest can repeat, the next one of its reason is sent after this time.
+const REPEATED_ALERT_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Sends alerts, and remembers the guest's panics.
 pub(super) struct AlertReporter {
     policy: Mutex<AlertPolicy>,
+    rate: Mutex<AlertRate>,
     panics: GuestPanics,
 }
 
@@ -21,6 +29,7 @@ impl AlertReporter {
     pub(super) fn new(qemu_log: PathBuf) -> AlertReporter {
         AlertReporter {
             policy: Mutex::default(),
+            rate: Mutex::default(),
             panics: GuestPanics::new(qemu_log),
         }
     }
@@ -43,12 +52,23 @@ impl AlertReporter {
 
     async fn report(&self, alert: Option<Alert>, notifier: &Notifier) {
         match alert {
-            Some(Alert::Panic) => warn(&self.panics.record().await, notifier),
+            Some(Alert::Panic) => {
+                let warning = self.panics.record().await;
+                self.warn_at_a_rate(warning, notifier);
+            }
+            Some(Alert::Watchdog(warning)) => self.warn_at_a_rate(warning, notifier),
             Some(Alert::Disks(warnings)) => {
                 warnings.iter().for_each(|warning| warn(warning, notifier))
             }
-            Some(Alert::Device(warning) | Alert::Watchdog(warning)) => warn(&warning, notifier),
+            Some(Alert::Device(warning)) => warn(&warning, notifier),
             None => {}
+        }
+    }
+
+    fn warn_at_a_rate(&self, warning: Warning, notifier: &Notifier) {
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(warning) = rate.admit(warning, Instant::now()) {
+            warn(&warning, notifier);
         }
     }
 
@@ -62,7 +82,54 @@ impl AlertReporter {
     }
 }
 
+/// When alerts of each reason were sent last, and how many were not sent since.
+#[derive(Default)]
+struct AlertRate(BTreeMap<&'static str, (Instant, u64)>);
+
+impl AlertRate {
+    /// The alert to send, if it is time.
+    fn admit(&mut self, mut warning: Warning, now: Instant) -> Option<Warning> {
+        if let Some((sent_at, suppressed)) = self.0.get_mut(warning.reason) {
+            if now < *sent_at + REPEATED_ALERT_INTERVAL {
+                *suppressed += 1;
+                return None;
+            }
+            if *suppressed > 0 {
+                warning.message += &format!(" ({suppressed} more since the last event)");
+            }
+        }
+        self.0.insert(warning.reason, (now, 0));
+        Some(warning)
+    }
+}
+
 fn warn(warning: &Warning, notifier: &Notifier) {
     tracing::warn!("{}", warning.message);
     notifier.warning(warning);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_alert_is_sent_once_a_minute_with_a_count() {
+        let warning = |reason| Warning {
+            reason,
+            message: "again".into(),
+        };
+        let (mut rate, begin) = (AlertRate::default(), Instant::now());
+        let mut sent_after = |reason, seconds| {
+            let sent = rate.admit(warning(reason), begin + Duration::from_secs(seconds));
+            sent.map(|warning| warning.message)
+        };
+        assert_eq!(sent_after("GuestPanicked", 0).as_deref(), Some("again"));
+        for seconds in 1..60 {
+            assert_eq!(sent_after("GuestPanicked", seconds), None);
+        }
+        assert_eq!(sent_after("GuestWatchdog", 59).as_deref(), Some("again"));
+        let counted = "again (59 more since the last event)";
+        assert_eq!(sent_after("GuestPanicked", 60).as_deref(), Some(counted));
+        assert_eq!(sent_after("GuestPanicked", 121).as_deref(), Some("again"));
+    }
 }

@@ -8,10 +8,11 @@ use hook_host::printable;
 use kubevirt_api::domain_metadata::{
     AccessCredential, Backup, GracePeriod, KubeVirtMetadata, MemoryDump, Migration,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::jobs::JobRecorder;
 pub(super) use crate::timestamp::now;
+use crate::vm_event_queue::VmEventSender;
 use crate::vm_events::VmEvent;
 
 /// Maximum length in bytes of a message that may quote the guest. It is limited because each notification contains it.
@@ -20,7 +21,7 @@ const MAX_MESSAGE_BYTES: usize = 900;
 /// KubeVirt's metadata of the domain. The observer gets an event after each change.
 pub struct MetadataStore {
     current: Mutex<VersionedMetadata>,
-    events: mpsc::UnboundedSender<VmEvent>,
+    events: VmEventSender,
     published: watch::Sender<u64>,
 }
 
@@ -32,7 +33,7 @@ struct VersionedMetadata {
 
 impl MetadataStore {
     /// Empty metadata.
-    pub fn new(events: mpsc::UnboundedSender<VmEvent>) -> MetadataStore {
+    pub fn new(events: VmEventSender) -> MetadataStore {
         MetadataStore {
             current: Mutex::default(),
             events,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::guest_agent_access_credentials::Credential;
 use kubevirt_api::vmi::Vmi;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 
 use super::command_driver_state::DriverState;
 use super::command_id::CommandId;
@@ -23,7 +23,7 @@ use crate::libvirt_client::Client;
 use crate::notify::Notifier;
 use crate::vm_boot::boot_resources::BootResources;
 use crate::vm_boot::migration_target_sockets::MigrationTargetSockets;
-use crate::vm_events::VmEvent;
+use crate::vm_event_queue::VmEventSender;
 
 /// The virtual machine's identity, its clients and its state.
 pub struct VmContext {
@@ -42,7 +42,7 @@ pub struct VmContext {
     /// The resources that a boot prepares.
     pub boot_resources: BootResources,
     /// Sends events to the observer.
-    pub events: mpsc::UnboundedSender<VmEvent>,
+    pub events: VmEventSender,
     /// The VM's phase, as the observer last updated it.
     pub phase: watch::Receiver<Phase>,
     /// Whether virt-handler has accepted the notification of the start.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hook_host::Reason;
-use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::alert_reporter::AlertReporter;
 use super::incoming_migration_end_task;
@@ -28,6 +28,7 @@ use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::supervised_tasks::Supervisor;
 use crate::vm_boot::boot_resources::BootResources;
+use crate::vm_event_queue::{VmEventSender, vm_event_queue};
 use crate::vm_events::VmEvent;
 
 /// What a VM's tasks depend on.
@@ -65,14 +66,14 @@ pub struct VmHandles {
     /// The VM's current phase.
     pub phase: watch::Receiver<Phase>,
     /// Sends events to the observer, including libvirt's.
-    pub events: mpsc::UnboundedSender<VmEvent>,
+    pub events: VmEventSender,
 }
 
 impl VmDependencies {
     /// Starts the driver, and under supervision the observer, the guest agent's poller, the safety thaw, and the tasks
     /// for an incoming migration and for access credentials.
     pub fn spawn(self, supervisor: &mut Supervisor) -> VmHandles {
-        let (events, event_receiver) = mpsc::unbounded_channel();
+        let (events, event_receiver) = vm_event_queue();
         let (phase, phase_receiver) = watch::channel(Phase::Absent);
         let metadata = Arc::new(MetadataStore::new(events.clone()));
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
@@ -183,9 +184,7 @@ impl VmDependencies {
 }
 
 /// A handler that forwards the connection's events to the observer.
-pub fn event_handler(
-    events: mpsc::UnboundedSender<VmEvent>,
-) -> impl Fn(ConnectionEvent) + Send + Sync + 'static {
+pub fn event_handler(events: VmEventSender) -> impl Fn(ConnectionEvent) + Send + Sync + 'static {
     move |event| {
         // Fails only when the observer is gone.
         let _ = events.send(match event {

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use kubevirt_api::domain_state::LifeCycle;
 use libvirt::{Detail, Event, LifecycleEvent};
 use observer_history::ObserverHistory;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, watch};
 
 use super::Identity;
 use super::alert_reporter::AlertReporter;
@@ -26,6 +26,7 @@ use crate::guest_agent::{AgentLink, GuestInfoCache};
 use crate::jobs::VmEventsForJob;
 use crate::libvirt_client::{Client, Presence};
 use crate::notify::Notifier;
+use crate::vm_event_queue::VmEventReceiver;
 use crate::vm_events::VmEvent;
 
 /// The observer: what its task depends on, and its state.
@@ -57,7 +58,7 @@ pub(super) struct Observer {
     /// The stage of a migration to this pod.
     pub(super) incoming_migration: watch::Sender<IncomingMigrationStage>,
     /// The events to handle.
-    pub(super) events: Mutex<mpsc::UnboundedReceiver<VmEvent>>,
+    pub(super) events: Mutex<VmEventReceiver>,
     /// State between events, which survives a restart of the task.
     pub(super) history: Mutex<ObserverHistory>,
 }

@@ -13,9 +13,10 @@ pub(crate) use agent_fact::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kubevirt_api::domain_json::{DomainStatus, FsFreeze, GuestOsInfo, InterfaceStatus};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::domain_stats_json::Load;
+use crate::vm_event_queue::VmEventSender;
 use crate::vm_events::VmEvent;
 
 #[derive(Debug, Clone, Default)]
@@ -84,12 +85,12 @@ fn replace<T: PartialEq>(stored: &mut Option<T>, value: T) -> bool {
 pub struct GuestInfoCache {
     info: Mutex<GuestInfo>,
     frozen: watch::Sender<bool>,
-    events: mpsc::UnboundedSender<VmEvent>,
+    events: VmEventSender,
 }
 
 impl GuestInfoCache {
     /// An empty cache, which sends its events to `events`.
-    pub fn new(events: mpsc::UnboundedSender<VmEvent>) -> GuestInfoCache {
+    pub fn new(events: VmEventSender) -> GuestInfoCache {
         GuestInfoCache {
             info: Mutex::default(),
             frozen: watch::Sender::new(false),
@@ -160,9 +161,10 @@ impl GuestInfoCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm_event_queue::{VmEventReceiver, vm_event_queue};
 
-    fn cache() -> (GuestInfoCache, mpsc::UnboundedReceiver<VmEvent>) {
-        let (events, received) = mpsc::unbounded_channel();
+    fn cache() -> (GuestInfoCache, VmEventReceiver) {
+        let (events, received) = vm_event_queue();
         (GuestInfoCache::new(events), received)
     }
 
@@ -183,22 +185,22 @@ mod tests {
             AgentFact::Users(vec![]),
         ]);
         assert!(
-            events.try_recv().is_err(),
+            events.try_recv().is_none(),
             "notifications have no host name"
         );
         cache.update(vec![
             eth0("10.0.0.1"),
             AgentFact::OsInfo(GuestOsInfo::default()),
         ]);
-        assert_eq!(events.try_recv().ok(), Some(VmEvent::GuestInfo));
-        assert!(events.try_recv().is_err(), "one event for all changes");
+        assert_eq!(events.try_recv(), Some(VmEvent::GuestInfo));
+        assert!(events.try_recv().is_none(), "one event for all changes");
         cache.update(vec![
             eth0("10.0.0.1"),
             AgentFact::OsInfo(GuestOsInfo::default()),
         ]);
-        assert!(events.try_recv().is_err());
+        assert!(events.try_recv().is_none());
         cache.update(vec![eth0("10.0.0.2")]);
-        assert_eq!(events.try_recv().ok(), Some(VmEvent::GuestInfo));
+        assert_eq!(events.try_recv(), Some(VmEvent::GuestInfo));
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::{Domain, DomainState, Reason, State};
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::libvirt_client::Client;
 use crate::manager::vm_context::VmContext;
+use crate::vm_event_queue::VmEventSender;
 use crate::vm_events::VmEvent;
 
 /// The pause between two polls. The moment lasts tens of milliseconds, and the daemon can answer whenever it waits for
@@ -37,7 +37,7 @@ impl QemuStartPoll {
 }
 
 /// Polls the state, and sends [`VmEvent::StartingUp`] if the moment comes.
-async fn watch(client: Client, domain: Arc<dyn Domain>, events: mpsc::UnboundedSender<VmEvent>) {
+async fn watch(client: Client, domain: Arc<dyn Domain>, events: VmEventSender) {
     loop {
         match client
             .state_of(&domain)
