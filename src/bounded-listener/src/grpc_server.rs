@@ -83,9 +83,21 @@ impl GrpcServer {
         }
     }
 
+    /// Waits until the server ends by itself, which only a failure does, and returns its reason.
+    pub async fn failure(&mut self) -> String {
+        match (&mut self.task).await {
+            Ok(Ok(())) => "it returned".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Stops listening and taking calls. Running calls have the time `running`, and clients [`ANSWER_FLUSH_TIME`] after that to read their answers;
     /// then all connections are closed. A call whose request is not complete does not run.
     pub async fn stop(self, running: Duration) {
+        if self.task.is_finished() {
+            return self.connections.close_all();
+        }
         self.stop.cancel();
         let what = self.connections.what();
         let calls = timeout(running, self.connections.wait_for_running_calls());

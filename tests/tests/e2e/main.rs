@@ -12,6 +12,7 @@ mod corpus_pci_addresses;
 mod devices_unknown_to_libvirt;
 mod guest_agent;
 mod guest_network;
+mod guest_panic_flood;
 mod guest_view_of_disks_and_cloud_init;
 mod hook_attach_disk;
 mod hook_attach_interface;

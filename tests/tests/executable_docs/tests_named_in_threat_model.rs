@@ -84,7 +84,9 @@ fn tests_that_the_threat_model_names_exist() {
         "src/virt-hook",
         "src/libvirt",
         "src/launcher",
+        "src/stderr-lines",
         "tests/tests/admission_policies",
+        "tests/tests/e2e",
     ] {
         add_sources(&workspace().join(directory), &[], &mut sources);
     }

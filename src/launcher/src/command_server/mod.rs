@@ -96,6 +96,12 @@ impl CommandServer {
         Ok(())
     }
 
+    /// Waits until the server fails.
+    pub(crate) async fn failure(&mut self) -> anyhow::Error {
+        let reason = self.server.failure().await;
+        anyhow::anyhow!("the command server cannot go on: {reason}")
+    }
+
     /// Removes the socket, stops listening and waits for running requests. Takes less than a second.
     pub(crate) async fn stop(self) {
         let _ = fs::remove_file(&self.socket);

@@ -15,6 +15,7 @@ use super::command_success::CommandSuccess;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use super::vm_phase_and_migration_role::Phase;
+use crate::supervised_tasks::Supervisor;
 
 /// Capacity of the driver's inbox. It can be small, since the driver takes out messages at once.
 const INBOX_CAPACITY: usize = 64;
@@ -30,10 +31,11 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts the driver of a VM.
-    pub fn start(vm: Arc<VmContext>) -> Manager {
+    /// Starts the driver of a VM. Without it no command is answered, so its panic is a failure of the launcher.
+    pub fn start(vm: Arc<VmContext>, supervisor: &mut Supervisor) -> Manager {
         let (inbox, received) = mpsc::channel(INBOX_CAPACITY);
-        tokio::spawn(Driver::new(Arc::clone(&vm), received).run());
+        let driver = Driver::new(Arc::clone(&vm), received);
+        supervisor.spawn_once("commands", driver.run());
         Manager {
             vm,
             inbox,

@@ -176,7 +176,7 @@ impl VmDependencies {
             }
         });
         VmHandles {
-            manager: Manager::start(vm),
+            manager: Manager::start(vm, supervisor),
             phase: phase_receiver,
             events,
         }

@@ -141,6 +141,7 @@ impl LauncherWithDaemons {
             ending = driver.run(lifetime_config) => Ok(ending),
             failure = standalone_run => failure,
             failure = self.running.tasks.failure() => Err(failure.into()),
+            failure = self.running.server.failure() => Err(failure),
         }
     }
 }

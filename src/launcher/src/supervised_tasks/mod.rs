@@ -19,14 +19,25 @@ use tokio_util::task::AbortOnDropHandle;
 
 use restart_policy::{RestartDecision, RestartPolicy};
 
-/// The failure of a task that keeps ending.
+/// The failure of a task without which the launcher cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the task {name} ended three times within a minute, last because {reason}")]
-pub struct TaskFailure {
-    /// The task's name.
-    pub name: &'static str,
-    /// How the task ended the last time.
-    pub reason: String,
+pub enum TaskFailure {
+    /// A task keeps ending.
+    #[error("the task {name} ended three times within a minute, last because {reason}")]
+    KeepsEnding {
+        /// The task's name.
+        name: &'static str,
+        /// How the task ended the last time.
+        reason: String,
+    },
+    /// A task that cannot be started again has panicked.
+    #[error("the task {name} cannot go on: {reason}")]
+    Panicked {
+        /// The task's name.
+        name: &'static str,
+        /// The panic.
+        reason: String,
+    },
 }
 
 /// Keeps tasks running. Dropping the supervisor aborts them.
@@ -57,6 +68,23 @@ impl Supervisor {
     {
         let failure_sender = self.failure_sender.clone();
         let supervision = tokio::spawn(supervise(name, factory, failure_sender));
+        self.supervisions.push(AbortOnDropHandle::new(supervision));
+    }
+
+    /// Starts a task whose state cannot be made again. It may return; a panic in it is a failure.
+    pub fn spawn_once(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let failure_sender = self.failure_sender.clone();
+        let task = AbortOnDropHandle::new(tokio::spawn(task));
+        let supervision = tokio::spawn(async move {
+            if let Err(error) = task.await {
+                let reason = panic_message(error);
+                let _ = failure_sender.send(TaskFailure::Panicked { name, reason });
+            }
+        });
         self.supervisions.push(AbortOnDropHandle::new(supervision));
     }
 
@@ -98,7 +126,7 @@ async fn supervise<F, T>(
                 tracing::error!(task = name, reason, "a task ended and is started again");
             }
             RestartDecision::GiveUp => {
-                let _ = failure_sender.send(TaskFailure { name, reason });
+                let _ = failure_sender.send(TaskFailure::KeepsEnding { name, reason });
                 return;
             }
         }
@@ -151,12 +179,28 @@ mod tests {
         supervisor.spawn("steady", std::future::pending);
         supervisor.spawn("notifier", || async { panic!("no {}", "socket") });
         let failure = supervisor.failure().await;
-        assert_eq!(failure.name, "notifier");
-        assert_eq!(failure.reason, "it panicked: no socket");
+        let (name, reason) = ("notifier", "it panicked: no socket".to_owned());
+        assert_eq!(failure, TaskFailure::KeepsEnding { name, reason });
 
         let mut supervisor = Supervisor::default();
         supervisor.spawn("credentials", || async {});
-        assert_eq!(supervisor.failure().await.reason, "it returned");
+        let (name, reason) = ("credentials", "it returned".to_owned());
+        assert_eq!(
+            supervisor.failure().await,
+            TaskFailure::KeepsEnding { name, reason }
+        );
+    }
+
+    #[tokio::test]
+    async fn task_that_cannot_be_restarted_may_return_and_not_panic() {
+        let mut supervisor = Supervisor::default();
+        supervisor.spawn_once("returns", async {});
+        supervisor.spawn_once("commands", async { panic!("no {}", "domain") });
+        let (name, reason) = ("commands", "it panicked: no domain".to_owned());
+        assert_eq!(
+            supervisor.failure().await,
+            TaskFailure::Panicked { name, reason }
+        );
     }
 
     #[tokio::test]
