@@ -73,10 +73,9 @@ impl CachedCompilation {
 
     /// Options with which a loader finds and leaves code in the directory.
     fn options(&self) -> Result<LoadOptions, Failure> {
-        let options = interactive_compile::options(Some(self.compiled.clone()));
         Ok(LoadOptions {
             functions_dir: self.functions(),
-            ..options.map_err(Failure::Internal)?
+            ..interactive_compile::options(Some(self.compiled.clone()))?
         })
     }
 
@@ -111,8 +110,7 @@ impl CachedCompilation {
 
     async fn load(&self, path: &Path) -> Result<Result<Module, LoadError>, Failure> {
         self.fetch(path, path);
-        let loading = Module::load(path, self.options()?);
-        let loaded = interactive_compile::with_progress(path, loading).await;
+        let loaded = interactive_compile::load_with(path, self.options()?).await;
         self.store();
         Ok(loaded)
     }
@@ -135,9 +133,8 @@ pub(crate) fn load_measured(
     if cost.cost.is_some() {
         return Ok(Ok((module, cost)));
     }
-    let options = interactive_compile::options(None).map_err(Failure::Internal)?;
-    let loading = interactive_compile::with_progress(path, Module::load(path, options));
-    let measured = runtime()?.block_on(loading);
+    let options = interactive_compile::options(None)?;
+    let measured = runtime()?.block_on(interactive_compile::load_with(path, options));
     Ok(measured.map(|measured| {
         let cost = ModuleCompileCost::for_module(&measured, path, CompiledModuleCache::for_user());
         (module, cost)
@@ -159,15 +156,18 @@ fn load_with_cost(
 /// Compiles modules, with the user's cache, into a directory that several collections share.
 pub(crate) fn compile_once(modules: &[HookModule], compiled: &Path) -> Result<(), Failure> {
     let compilation = CachedCompilation::for_user(compiled)?;
-    let loader = Loader::new(LoadOptions {
+    let options = LoadOptions {
         functions_dir: None,
         ..compilation.options()?
-    });
+    };
+    let limits = options.limits.clone();
     let files = modules.iter().map(|hook| (hook, hook.module.clone()));
-    let result = runtime()?.block_on(compilation.run(&loader, files.collect()));
-    result
-        .map(drop)
-        .map_err(|failure| failure.map(interactive_compile::explain_any))
+    let run = runtime()?.block_on(compilation.run(&Loader::new(options), files.collect()));
+    let times = run.map_err(|failure| failure.map(interactive_compile::explain_any))?;
+    if !times.is_empty() {
+        interactive_compile::warn_of_compiling(&limits);
+    }
+    Ok(())
 }
 
 /// Compiles a module from a file.

@@ -1,16 +1,19 @@
 //! Compiling modules on a developer's machine: higher limits than in a launcher, because no virtual
 //! machine waits, and a progress line on a terminal.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result, anyhow};
-use hook_host::wasm::{CompileError, LoadError, LoadOptions};
+use anyhow::{Context, Error, anyhow};
+use hook_host::wasm::{CodeOrigin, CompileError, LoadError, LoadOptions, Module};
 use hook_host::{Compiler, Limits};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::compiled_module_cache::CompiledModuleCache;
+use crate::hook_limits_from_cgroup::smallest_limits;
 use crate::output;
 use crate::verb_failure::Failure;
 
@@ -32,31 +35,88 @@ const UNCONFINED_VARIABLE: &str = "VIRT_HOOK_COMPILE_UNCONFINED";
 pub(crate) const UNCONFINED_WARNING: &str = "modules are compiled even if the kernel or the container does not let their \
     compiler be confined";
 
-/// A launcher's limits, with more time to compile.
-pub(crate) fn limits() -> Limits {
-    let compile_unconfined =
-        std::env::var_os(UNCONFINED_VARIABLE).is_some_and(|value| value == "true");
-    if compile_unconfined {
-        output::warn(&format!("{UNCONFINED_VARIABLE}: {UNCONFINED_WARNING}"));
-    }
-    Limits {
-        compile_unconfined,
+/// The largest module in bytes, as in a launcher.
+pub(crate) fn max_module() -> usize {
+    Limits::default().module
+}
+
+/// A launcher's limits, with more time to compile. The error is about [`UNCONFINED_VARIABLE`].
+pub(crate) fn limits() -> Result<Limits, Failure> {
+    Ok(Limits {
+        compile_unconfined: is_unconfined_permitted(env::var_os(UNCONFINED_VARIABLE))?,
         compile_deadline: COMPILE_DEADLINE,
         compile_cpu_time: COMPILE_PROCESSOR_TIME,
         ..Limits::default()
+    })
+}
+
+/// As `virt-hook serve` reads the variable, so that one value has one meaning.
+fn is_unconfined_permitted(value: Option<OsString>) -> Result<bool, Failure> {
+    match value.as_deref().map(OsStr::as_encoded_bytes) {
+        None | Some(b"false") => Ok(false),
+        Some(b"true") => Ok(true),
+        Some(_) => Err(Failure::usage(anyhow!(
+            "{UNCONFINED_VARIABLE} is {:?}: it can be true or false",
+            value.unwrap_or_default()
+        ))),
     }
 }
 
 /// Options to load modules. Compiled code is stored in `compiled_dir`, if given.
-pub(crate) fn options(compiled_dir: Option<PathBuf>) -> Result<LoadOptions> {
-    let program = std::env::current_exe().context("finding this program")?;
+pub(crate) fn options(compiled_dir: Option<PathBuf>) -> Result<LoadOptions, Failure> {
+    let program = env::current_exe().context("finding this program");
     Ok(LoadOptions {
-        limits: limits(),
-        compiler: Compiler::Child { program },
+        limits: limits()?,
+        compiler: Compiler::Child {
+            program: program.map_err(Failure::Internal)?,
+        },
         artifacts_dir: compiled_dir,
         host_name: HOST_NAME.to_owned(),
         ..LoadOptions::default()
     })
+}
+
+/// The options with the limits of the smallest sidecar, which are limits of memory and time alone.
+fn in_smallest_sidecar(options: LoadOptions) -> LoadOptions {
+    LoadOptions {
+        limits: Limits {
+            compile_unconfined: options.limits.compile_unconfined,
+            ..smallest_limits()
+        },
+        ..options
+    }
+}
+
+/// Loads one module, compiled by a child process as in a launcher. Its code is stored in `compiled_dir`.
+pub(crate) async fn load(
+    path: &Path,
+    compiled_dir: &Path,
+) -> Result<Result<Module, LoadError>, Failure> {
+    Ok(load_with(path, options(Some(compiled_dir.to_owned()))?).await)
+}
+
+/// Loads a module, compiled within the limits of the smallest sidecar.
+pub(crate) async fn load_in_smallest_sidecar(
+    path: &Path,
+) -> Result<Result<Module, LoadError>, Failure> {
+    Ok(load_with(path, in_smallest_sidecar(options(None)?)).await)
+}
+
+/// Loads a module with these options, and shows progress.
+pub(crate) async fn load_with(path: &Path, options: LoadOptions) -> Result<Module, LoadError> {
+    let limits = options.limits.clone();
+    let loaded = with_progress(path, Module::load(path, options)).await?;
+    if let CodeOrigin::Compiled { .. } = loaded.code_origin() {
+        warn_of_compiling(&limits);
+    }
+    Ok(loaded)
+}
+
+/// Warns, after modules were compiled with these limits, if their compiler may have been unconfined.
+pub(crate) fn warn_of_compiling(limits: &Limits) {
+    if limits.compile_unconfined {
+        output::warn(&format!("{UNCONFINED_VARIABLE}: {UNCONFINED_WARNING}"));
+    }
 }
 
 /// Runs `work`, which compiles a module, and shows progress on a terminal. Warns after a long compilation if the next
@@ -166,6 +226,7 @@ pub(crate) fn exceeded_limit(error: &LoadError) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -188,10 +249,42 @@ mod tests {
 
     #[test]
     fn calls_have_a_launchers_limits() {
-        let limits = limits();
+        let limits = limits().unwrap();
         assert!(limits.compile_deadline > Limits::default().compile_deadline);
         assert_eq!(limits.call_deadline, Limits::default().call_deadline);
         assert_eq!(limits.memory, Limits::default().memory);
         assert_eq!(limits.compile_memory, Limits::default().compile_memory);
+    }
+
+    #[test]
+    fn the_smallest_sidecar_permits_what_the_options_permit() {
+        for compile_unconfined in [false, true] {
+            let limits = Limits {
+                compile_unconfined,
+                ..Limits::default()
+            };
+            let options = in_smallest_sidecar(LoadOptions {
+                limits,
+                ..LoadOptions::default()
+            });
+            assert_eq!(options.limits.compile_unconfined, compile_unconfined);
+            let memory = options.limits.compile_memory;
+            assert_eq!(memory, smallest_limits().compile_memory);
+        }
+    }
+
+    #[test]
+    fn compiling_without_confinement_is_permitted_by_true_alone() {
+        let permitted = |value: &str| is_unconfined_permitted(Some(value.into()));
+        assert!(!is_unconfined_permitted(None).unwrap());
+        assert!(!permitted("false").unwrap());
+        assert!(permitted("true").unwrap());
+        for value in ["", "1", "yes", "True", "true ", "on"] {
+            let error = permitted(value).unwrap_err();
+            assert_eq!(error.kind(), "usage");
+            let text = error.to_string();
+            assert!(text.starts_with(UNCONFINED_VARIABLE), "{text}");
+            assert!(text.contains(&format!("{value:?}")), "{text}");
+        }
     }
 }

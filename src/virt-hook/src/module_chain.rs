@@ -1,18 +1,17 @@
-//! Loads modules and collects them into a chain.
+//! Collects modules into a chain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, anyhow};
 use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion};
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{LoadError, LoadOptions, Module};
+use hook_host::wasm::LoadError;
 use hook_host::{Chain, CollectConfig, CollectError, Compiler, Limits, PolicySource};
 
 use crate::cached_compilation::CachedCompilation;
 use crate::compiled_module_cache::CompiledModuleCache;
-use crate::hook_limits_from_cgroup::smallest_limits;
 use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile::{self, HOST_NAME};
@@ -27,7 +26,8 @@ const SIDECAR_INFO_DEADLINE: Duration = Duration::from_secs(10);
 /// Options for collecting hooks.
 #[derive(Debug)]
 pub(crate) struct HookOptions {
-    pub(crate) limits: Limits,
+    /// `None` for those of a developer's machine.
+    pub(crate) limits: Option<Limits>,
     pub(crate) policy: PolicySource,
     /// The virtual machine's namespace, for rules of the policy; empty if unknown.
     pub(crate) namespace: String,
@@ -60,7 +60,7 @@ pub(crate) enum ModuleCode {
 impl Default for HookOptions {
     fn default() -> Self {
         Self {
-            limits: interactive_compile::limits(),
+            limits: None,
             policy: PolicySource::default(),
             namespace: String::new(),
             record: None,
@@ -90,6 +90,11 @@ pub(crate) async fn collect(
         ModuleCode::Compiled(dir) => dir.clone(),
         ModuleCode::Compile | ModuleCode::FetchOrCompile => work_dir.join("compiled"),
     };
+    let is_interactive = options.limits.is_none();
+    let limits = match options.limits {
+        Some(limits) => limits,
+        None => interactive_compile::limits()?,
+    };
     let config = CollectConfig {
         hooks_dir: work_dir.join("hooks"),
         expected: modules.len(),
@@ -101,7 +106,7 @@ pub(crate) async fn collect(
                 .context("finding this program")
                 .map_err(Failure::Internal)?,
         },
-        limits: options.limits,
+        limits,
         host_name: HOST_NAME.to_owned(),
         policy: options.policy,
         namespace: options.namespace,
@@ -150,6 +155,10 @@ pub(crate) async fn collect(
             })?
         }
     };
+    // A service has warned when it started.
+    if is_interactive && !compile_times.is_empty() {
+        interactive_compile::warn_of_compiling(&config.limits);
+    }
     let chain = hook_host::collect(config).await.map_err(failure)?;
     for info in chain.hooks() {
         let is_same_file =
@@ -221,19 +230,4 @@ fn with_caller_paths(error: &anyhow::Error, modules: &[HookModule], hooks_dir: &
     paths.fold(error_text(error), |text, (from, to)| {
         text.replace(&from.display().to_string(), &to.display().to_string())
     })
-}
-
-/// Loads one module, compiled by a child process as in a launcher. Its code is stored in `compiled_dir`.
-pub(crate) async fn load(path: &Path, compiled_dir: &Path) -> Result<Result<Module, LoadError>> {
-    let options = interactive_compile::options(Some(compiled_dir.to_owned()))?;
-    Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
-}
-
-/// Loads a module, compiled within the limits of the smallest sidecar.
-pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Module, LoadError>> {
-    let options = LoadOptions {
-        limits: smallest_limits(),
-        ..interactive_compile::options(None)?
-    };
-    Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
 }

@@ -38,6 +38,7 @@ mod test_case_files;
 mod test_case_inputs;
 mod test_expectations;
 mod test_update;
+mod unconfined_compiling;
 #[path = "../support/virt_hook_program.rs"]
 mod virt_hook_program;
 

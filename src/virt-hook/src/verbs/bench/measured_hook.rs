@@ -50,11 +50,8 @@ impl MeasuredHook {
             .context("making a temporary directory")
             .map_err(Failure::Internal)?;
         let runtime = runtime()?;
-        let module = runtime.block_on(module_chain::load(
-            path,
-            &temp_dir.path().join(COLD_DIRECTORY),
-        ));
-        let module = module.map_err(Failure::Internal)?;
+        let cold = temp_dir.path().join(COLD_DIRECTORY);
+        let module = runtime.block_on(interactive_compile::load(path, &cold))?;
         let module = module.map_err(Failure::from_load_error);
         let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
         let description = std::slice::from_ref(module.description());
@@ -96,10 +93,8 @@ impl MeasuredHook {
     }
 
     fn load(&self, dir: &Path) -> Result<CodeOrigin, Failure> {
-        let loaded = self
-            .runtime
-            .block_on(module_chain::load(self.module(), dir));
-        let loaded = loaded.map_err(Failure::Internal)?;
+        let loading = interactive_compile::load(self.module(), dir);
+        let loaded = self.runtime.block_on(loading)?;
         Ok(loaded.map_err(Failure::internal)?.code_origin().clone())
     }
 

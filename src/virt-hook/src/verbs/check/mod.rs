@@ -34,7 +34,7 @@ use crate::granting_policy::GrantArgs;
 use crate::host_version_options::HostVersionOptions;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile;
-use crate::module_chain::{self, HookOptions, ModuleCode};
+use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_file_size::module_file_size;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
@@ -215,8 +215,8 @@ fn namespace(arguments: &Arguments, vmis: &[CheckedVmi]) -> Result<String, Failu
 
 /// The limit that the module exceeds when it is compiled as in the smallest sidecar, if any.
 fn refused_in_smallest_sidecar(path: &Path) -> Result<Option<String>, Failure> {
-    let loaded = runtime()?.block_on(module_chain::load_in_smallest_sidecar(path));
-    let refused = loaded.map_err(Failure::Internal)?.err();
+    let loaded = runtime()?.block_on(interactive_compile::load_in_smallest_sidecar(path));
+    let refused = loaded?.err();
     Ok(refused.map(|error| interactive_compile::exceeded_limit(&error)))
 }
 

@@ -15,7 +15,8 @@ use crate::collected_hooks::CollectedHooks;
 use crate::granting_policy::GrantArgs;
 use crate::hook_module::HookModule;
 use crate::inputs::{PodFactsInput, VmiInput};
-use crate::module_chain::{self, HookOptions, ModuleCode};
+use crate::interactive_compile;
+use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_discovery;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
@@ -83,9 +84,9 @@ impl ComparedHook {
         let mut descriptions = Vec::new();
         if options.grants.policy.is_none() {
             for hook in &modules {
-                let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
-                let module = loaded
-                    .map_err(Failure::Internal)?
+                let loading = interactive_compile::load(&hook.module, &compiled);
+                let module = runtime()?
+                    .block_on(loading)?
                     .map_err(Failure::from_load_error)?;
                 descriptions.push(module.description().clone());
             }

@@ -63,7 +63,7 @@ struct Artifact {
 /// Compiles the modules one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
     let modules = module_discovery::find(&arguments.modules).map_err(Failure::Usage)?;
-    let options = interactive_compile::options(None).map_err(Failure::Internal)?;
+    let options = interactive_compile::options(None)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
     for hook in modules {
@@ -77,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
             PrecompileError::Load(error) => interactive_compile::unusable(error),
             PrecompileError::Write { .. } => Failure::internal(error),
         })?;
+        interactive_compile::warn_of_compiling(&options.limits);
         let peak_memory = match precompiled.module.code_origin() {
             CodeOrigin::Compiled { peak_memory, .. } => *peak_memory,
             CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => None,

@@ -60,7 +60,7 @@ pub(crate) fn pack(modules: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
 
 fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let path = &hook.module;
-    let bytes = input_file::read(path, interactive_compile::limits().module)?;
+    let bytes = input_file::read(path, interactive_compile::max_module())?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;

@@ -125,7 +125,7 @@ fn artifact(
     Ok(PulledHook {
         // Repositories may have dots and underscores.
         name: name.replace(['.', '_'], "-"),
-        module: blob(client, layer, interactive_compile::limits().module as u64)?,
+        module: blob(client, layer, interactive_compile::max_module() as u64)?,
         hook_yaml: None,
         signature: signature.map(str::to_owned),
     })

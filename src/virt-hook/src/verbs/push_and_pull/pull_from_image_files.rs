@@ -45,7 +45,7 @@ impl HookFile {
     /// Maximum size of the file in bytes.
     fn limit(&self) -> u64 {
         match self {
-            Self::Module => interactive_compile::limits().module as u64,
+            Self::Module => interactive_compile::max_module() as u64,
             Self::Settings | Self::Signature => MAX_TEXT,
         }
     }

@@ -172,7 +172,7 @@ fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayRes
     let compiled = temp_dir.path().join("compiled");
     let loaded = cached_compilation::load(module, &compiled)?;
     loaded.map_err(interactive_compile::unusable)?;
-    let options = interactive_compile::options(Some(compiled)).map_err(Failure::Internal)?;
+    let options = interactive_compile::options(Some(compiled))?;
     let replayed = runtime()?.block_on(replay(record, module, port, options));
     replayed.map_err(|error| Failure::Usage(with_remedy(error)))
 }

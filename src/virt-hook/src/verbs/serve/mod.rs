@@ -82,7 +82,7 @@ async fn collect_and_serve(
     policy_option::require_namespace(&policy, &arguments.namespace, &private)
         .map_err(Failure::Usage)?;
     let options = HookOptions {
-        limits: limits.clone(),
+        limits: Some(limits.clone()),
         policy,
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),

@@ -30,5 +30,5 @@ pub(crate) fn key<K>(
 
 /// Reads the bytes of a module, without checking that it is one.
 pub(crate) fn module_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    input_file::read(path, interactive_compile::limits().module)
+    input_file::read(path, interactive_compile::max_module())
 }
