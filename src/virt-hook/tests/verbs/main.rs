@@ -17,6 +17,7 @@ mod directories_of_hooks;
 mod doctor_completions_man;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
+mod granted_dirs;
 #[path = "../support/handwritten_module.rs"]
 mod handwritten_module;
 mod image;

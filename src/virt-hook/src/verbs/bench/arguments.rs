@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::granting_policy::GrantArgs;
+use crate::grant_arguments::GrantArgs;
 
 pub(crate) const HELP: &str = "\
 Each compilation is a separate child process, as in a launcher. A call runs the hook point on a new

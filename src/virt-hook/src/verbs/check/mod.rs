@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use crate::cached_compilation;
 use crate::compiled_module_cache::SmallestSidecarResult;
-use crate::granting_policy::GrantArgs;
+use crate::grant_arguments::GrantArgs;
 use crate::host_version_options::HostVersionOptions;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile;

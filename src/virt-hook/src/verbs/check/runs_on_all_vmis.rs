@@ -11,7 +11,7 @@ use super::checked_vmis::CheckedVmi;
 use super::migration_target_vmi::on_another_node;
 use super::two_runs_on_vmi::TwoRuns;
 use crate::collected_hooks::{CollectedHooks, HookResults};
-use crate::granting_policy::GrantArgs;
+use crate::grant_arguments::GrantArgs;
 use crate::inputs::VmiInput;
 use crate::module_chain::HookOptions;
 use crate::module_discovery;

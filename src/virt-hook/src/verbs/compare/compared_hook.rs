@@ -12,7 +12,7 @@ use super::sidecar_shim_script::SidecarShimScript;
 use super::vmi_outcome::VmiOutcome;
 use crate::cached_compilation;
 use crate::collected_hooks::CollectedHooks;
-use crate::granting_policy::GrantArgs;
+use crate::grant_arguments::GrantArgs;
 use crate::hook_module::HookModule;
 use crate::inputs::{PodFactsInput, VmiInput};
 use crate::interactive_compile;

@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
-use crate::granting_policy::GrantArgs;
+use crate::grant_arguments::GrantArgs;
 use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
 use crate::verb_failure::Failure;
 pub(crate) use compare_report::CompareReport;

@@ -128,15 +128,17 @@ impl Report for ReplayComparison {
 /// Refuses recorded directories that the command line does not grant, and lets no link lead out of what it grants: a record
 /// can come from anywhere.
 fn restrict_dirs(record: &mut Record, arguments: &Arguments) -> Result<(), Failure> {
-    let granted = arguments.dirs.absolute().map_err(Failure::Usage)?;
-    let is_granted = |dir: &&PathBuf| granted.iter().any(|granted| dir.starts_with(granted));
-    if let Some(dir) = record.dirs.iter().find(|dir| !is_granted(dir)) {
+    let mut dirs = record.dirs.iter();
+    if let Some(dir) = dirs.find(|dir| !arguments.dirs.covers(dir)) {
         let record = arguments.record.display().to_string();
         return Err(Failure::Usage(not_granted(&record, dir)));
     }
     // A record of an earlier version, which has none, is refused.
     if !record.dir_roots.is_empty() {
-        record.dir_roots = granted;
+        let roots = arguments
+            .dirs
+            .roots(record.dirs.iter().map(PathBuf::as_path));
+        record.dir_roots = roots.into_iter().map(PathBuf::from).collect();
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl Case {
                 continue;
             };
             for dir in operator.directories() {
-                if !granted.contain(dir).map_err(Failure::Usage)? {
+                if !granted.covers(dir) {
                     let policy = path.display().to_string();
                     return Err(Failure::Usage(not_granted(&policy, dir)));
                 }

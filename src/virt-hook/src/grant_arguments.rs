@@ -44,7 +44,7 @@ impl GrantArgs {
         for module in modules {
             let wishes = module.wishes.iter();
             for dir in wishes.flat_map(|wishes| &wishes.dirs) {
-                if !self.dirs.overlap(dir).map_err(Failure::Usage)? {
+                if !self.dirs.covers(dir) {
                     let who = format!("the description of hook {:?}", module.name);
                     return Err(Failure::Refused(not_granted(&who, dir)));
                 }
@@ -58,7 +58,8 @@ impl GrantArgs {
         let pod: BTreeSet<&str> = wishes()
             .flat_map(|wishes| wishes.pod.iter().map(PodPattern::as_str))
             .collect();
-        let dirs = self.dirs.absolute().map_err(Failure::Usage)?;
+        let declared = wishes().flat_map(|wishes| &wishes.dirs);
+        let dirs = self.dirs.roots(declared.map(PathBuf::as_path));
         // A JSON document is also YAML.
         let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs, "pod": pod}});
         let path = work_dir.join("policy.yaml");
