@@ -1,11 +1,11 @@
 //! Atomic writes of output files.
 
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 /// The mode of a new file, of which the user's umask takes away.
 const MODE: u32 = 0o666;
@@ -15,17 +15,47 @@ const MODE: u32 = 0o666;
 /// The directory may be a stranger's checkout. The temporary file has a random name and is created exclusively, so that no
 /// link there is followed; a link under the final name is replaced, and the file that it names stays as it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, bytes, None)
+}
+
+/// Like [`write`], for a file that exists. It keeps its mode. A link is refused: the file that it names would stay as it is.
+pub(crate) fn rewrite(path: &Path, bytes: &[u8]) -> Result<()> {
+    refuse_link(path)?;
+    let metadata = path.metadata();
+    let metadata = metadata.with_context(|| path.display().to_string())?;
+    write_with(path, bytes, Some(metadata.permissions()))
+}
+
+/// The error that a file cannot be written again, because the path is a symbolic link.
+pub(crate) fn refuse_link(path: &Path) -> Result<()> {
+    match fs::read_link(path) {
+        Ok(target) => bail!(
+            "{}: it is a symbolic link to {}, and would be replaced: name the file itself",
+            path.display(),
+            target.display()
+        ),
+        Err(_) => Ok(()),
+    }
+}
+
+fn write_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| anyhow!("{}: it names no file", path.display()))?;
     let directory = path.parent().filter(|parent| *parent != Path::new(""));
     let directory = directory.unwrap_or(Path::new("."));
     let prefix = format!(".{}.", name.to_string_lossy());
-    let written = write_and_rename(path, directory, &prefix, bytes);
+    let written = write_and_rename(path, directory, &prefix, bytes, permissions);
     written.with_context(|| format!("writing {}", path.display()))
 }
 
-fn write_and_rename(path: &Path, directory: &Path, prefix: &str, bytes: &[u8]) -> io::Result<()> {
+fn write_and_rename(
+    path: &Path,
+    directory: &Path,
+    prefix: &str,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+) -> io::Result<()> {
     // It is removed on drop if it has not been renamed.
     let mut file = tempfile::Builder::new()
         .prefix(prefix)
@@ -33,6 +63,9 @@ fn write_and_rename(path: &Path, directory: &Path, prefix: &str, bytes: &[u8]) -
         .permissions(Permissions::from_mode(MODE))
         .tempfile_in(directory)?;
     file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        file.as_file().set_permissions(permissions)?;
+    }
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
@@ -40,7 +73,6 @@ fn write_and_rename(path: &Path, directory: &Path, prefix: &str, bytes: &[u8]) -
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -79,5 +111,26 @@ mod tests {
         write(&path("file"), b"").unwrap();
         let mode = |name: &str| path(name).metadata().unwrap().permissions().mode();
         assert_eq!(mode("file"), mode("reference"));
+    }
+
+    #[test]
+    fn a_file_that_is_written_again_keeps_its_mode() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp_dir.path().join(name);
+        for mode in [0o600, 0o640, 0o777] {
+            fs::write(path("file"), "old").unwrap();
+            fs::set_permissions(path("file"), Permissions::from_mode(mode)).unwrap();
+            rewrite(&path("file"), b"new").unwrap();
+            assert_eq!(fs::read(path("file")).unwrap(), b"new");
+            let written = path("file").metadata().unwrap().permissions().mode();
+            assert_eq!(written & 0o7777, mode);
+        }
+        symlink("file", path("link")).unwrap();
+        let error = rewrite(&path("link"), b"other").unwrap_err().to_string();
+        assert!(error.contains("a symbolic link to file"), "{error}");
+        assert_eq!(fs::read(path("file")).unwrap(), b"new");
+        assert!(path("link").is_symlink());
+        assert!(rewrite(&path("missing"), b"x").is_err());
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 2);
     }
 }

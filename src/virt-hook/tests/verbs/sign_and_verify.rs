@@ -1,6 +1,7 @@
 //! `sign` and `verify`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use super::signing_key::signing_key;
 use super::{smbios, text, virt_hook, write};
@@ -184,4 +185,73 @@ fn a_date_in_the_future_is_pointed_out() {
         verified.contains(", dated 2999-01-01T00:00:00Z, later than now"),
         "{verified}"
     );
+}
+
+#[test]
+fn dating_a_module_keeps_its_mode_and_replaces_no_link() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp_dir.path().join(name);
+    let key = signing_key(temp_dir.path(), "key");
+    let module = write(temp_dir.path(), "m.wasm", COMPONENT);
+    let sign = |modules: &[&std::path::PathBuf]| {
+        let modules = modules.iter().map(|path| text(path));
+        let options = ["sign", "--key", text(&key), "--dated"].into_iter();
+        virt_hook(&options.chain(modules).collect::<Vec<_>>())
+    };
+    for mode in [0o600, 0o755] {
+        fs::set_permissions(&module, fs::Permissions::from_mode(mode)).unwrap();
+        sign(&[&module]).success_stdout();
+        let dated = fs::metadata(&module).unwrap();
+        assert_eq!(dated.permissions().mode() & 0o7777, mode);
+        assert!(dated.len() > COMPONENT.len() as u64);
+    }
+    let (link, other) = (
+        path("link.wasm"),
+        write(temp_dir.path(), "other.wasm", COMPONENT),
+    );
+    std::os::unix::fs::symlink("m.wasm", &link).unwrap();
+    let before = fs::read(&module).unwrap();
+    let refused = sign(&[&other, &link]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    let part = "link.wasm: it is a symbolic link to m.wasm";
+    assert!(refused.err.contains(part), "{}", refused.err);
+    assert!(link.is_symlink());
+    assert_eq!(fs::read(&module).unwrap(), before);
+    assert_eq!(
+        fs::read_to_string(&other).unwrap(),
+        COMPONENT,
+        "nothing is signed"
+    );
+    assert!(!path("other.wasm.sigstore.json").exists());
+}
+
+#[test]
+fn a_date_that_cannot_be_read_is_pointed_out() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let key = signing_key(temp_dir.path(), "key");
+    let public = key.with_extension("pub");
+    let mut content = fs::read(smbios()).unwrap();
+    let name = "virt-hook:signed-at";
+    let section = [&[19][..], name.as_bytes(), b"yesterday"].concat();
+    content.extend([&[0, u8::try_from(section.len()).unwrap()][..], &section].concat());
+    let module = temp_dir.path().join("smbios.wasm");
+    fs::write(&module, content).unwrap();
+    let (module, key, public) = (text(&module), text(&key), text(&public));
+    for arguments in [
+        &["sign", module, "--key", key][..],
+        &["verify", module, "--key", public],
+        &["inspect", module],
+    ] {
+        let shown = virt_hook(arguments).success_stdout();
+        let part = "without a date that can be read: \"yesterday\" is not a date";
+        assert!(shown.contains(part), "{arguments:?}: {shown}");
+        let json = virt_hook(&[arguments, &["--json"]].concat()).json();
+        let result = match arguments[0] {
+            "sign" => &json["result"]["signatures"][0],
+            _ => &json["result"],
+        };
+        let warning = result["warning"].as_str().unwrap();
+        assert!(warning.contains("yesterday"), "{arguments:?}: {warning}");
+        assert_eq!(result.get("signedAt"), None, "{arguments:?}");
+    }
 }

@@ -5,15 +5,15 @@ mod module_report;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use hook_host::SigningDate;
+use sha2::{Digest, Sha256};
 
 use crate::cached_compilation;
 use crate::interactive_compile;
 use crate::module_file_size::module_file_size;
 use crate::verb_failure::Failure;
-use crate::verbs::sign_and_verify::module_bytes;
+use crate::verbs::sign_and_verify::{DateInModule, module_bytes};
 pub(crate) use minimal_policy::MinimalPolicy;
 pub(crate) use module_report::{InterfaceReport, ModuleReport};
 
@@ -42,15 +42,21 @@ pub(crate) struct Arguments {
 /// Loads the module as a launcher would and reports its properties.
 pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
-    let size = module_file_size(path).map_err(Failure::Usage)?;
+    module_file_size(path).map_err(Failure::Usage)?;
+    let content = module_bytes(path)?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load_measured(path, &temp_dir.path().join("compiled"))?;
     let (module, compile_cost) = loaded.map_err(interactive_compile::unusable)?;
+    // The report is about one content: the date, which loading does not read, and the rest.
+    if format!("{:x}", Sha256::digest(&content)) != module.digest() {
+        let error = anyhow!("{}: it was changed while it was read", path.display());
+        return Err(Failure::Internal(error));
+    }
+    let size = content.len() as u64;
     let mut report = ModuleReport::new(&module, size, compile_cost.cost.as_ref());
-    let date = SigningDate::of(&module_bytes(path)?).ok().flatten();
-    report.signed_at = date.map(|date| date.to_string());
+    report.date = DateInModule::of(&content);
     report.is_policy_only = arguments.policy_only;
     Ok(report)
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::minimal_policy::MinimalPolicy;
 use crate::compiled_module_cache::CompileCost;
 use crate::output::{Report, Style, TerminalEscaped};
+use crate::verbs::sign_and_verify::DateInModule;
 
 /// The properties of a module.
 #[derive(Debug, Clone, Serialize)]
@@ -26,9 +27,9 @@ pub(crate) struct ModuleReport {
     pub(crate) sha256: String,
     /// Size of the file in bytes.
     pub(crate) bytes: u64,
-    /// The date of signing in the module, which `virt-hook sign --dated` writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) signed_at: Option<String>,
+    /// The date of signing in the module.
+    #[serde(flatten)]
+    pub(super) date: DateInModule,
     /// The imported interfaces.
     pub(crate) imports: Vec<InterfaceReport>,
     /// The exported interfaces.
@@ -109,7 +110,7 @@ impl ModuleReport {
             wishes,
             sha256: module.digest().to_owned(),
             bytes,
-            signed_at: None,
+            date: DateInModule::default(),
             imports: imports.into_iter().map(InterfaceReport::from).collect(),
             exports: exports.into_iter().map(InterfaceReport::from).collect(),
             compile_millis: cost.map(|cost| cost.millis),
@@ -177,8 +178,9 @@ impl Report for ModuleReport {
         self.write_wishes(&mut text);
         text += &format!("sha256       {}\n", self.sha256);
         text += &format!("size         {} bytes\n", self.bytes);
-        if let Some(date) = &self.signed_at {
-            text += &format!("dated        {date}\n");
+        if let Some(date) = self.date.text() {
+            let date = date.strip_prefix("dated ").unwrap_or(&date);
+            text += &format!("dated        {}\n", TerminalEscaped(date));
         }
         if let Some(millis) = self.compile_millis {
             let peak = self.compile_peak_memory;

@@ -1,5 +1,6 @@
 //! `virt-hook sign` and `virt-hook verify`: signatures beside modules, as Sigstore bundles.
 
+mod date_in_module;
 mod sign;
 mod verify;
 
@@ -12,6 +13,7 @@ use crate::inputs::input_file;
 use crate::interactive_compile;
 use crate::verb_failure::Failure;
 
+pub(crate) use date_in_module::DateInModule;
 pub(crate) use sign::{Arguments as SignArguments, HELP as SIGN_HELP, run as sign};
 pub(crate) use verify::{Arguments as VerifyArguments, HELP as VERIFY_HELP, run as verify};
 

@@ -9,7 +9,7 @@ use hook_host::policy::module_signature;
 use serde::Serialize;
 use sigstore_bundle::{Bundle, SigningKey};
 
-use super::{key, module_bytes};
+use super::{DateInModule, key, module_bytes};
 use crate::output::{Report, Style};
 use crate::output_file;
 use crate::verb_failure::Failure;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     /// Write the time of this machine into the module, which is written again, and sign that. A time that the module has
-    /// is replaced
+    /// is replaced. A module that is a symbolic link is refused
     #[arg(long)]
     dated: bool,
 }
@@ -63,14 +63,19 @@ struct SignatureReport {
     module: PathBuf,
     sha256: String,
     signature: PathBuf,
-    /// The date in the signed module.
-    #[serde(rename = "signedAt", skip_serializing_if = "Option::is_none")]
-    signed_at: Option<String>,
+    #[serde(flatten)]
+    date: DateInModule,
 }
 
 /// Signs the modules one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<SignReport, Failure> {
     let key = key(&arguments.key, SigningKey::from_pem)?;
+    // Before anything is written.
+    if arguments.dated {
+        for path in &arguments.modules {
+            output_file::refuse_link(path).map_err(Failure::Usage)?;
+        }
+    }
     let signatures = arguments
         .modules
         .iter()
@@ -95,28 +100,27 @@ fn sign_one(path: &Path, key: &SigningKey, is_dated: bool) -> Result<SignatureRe
             .with_context(|| path.display().to_string())
             .map_err(Failure::Usage)?;
     }
-    // What is signed as it is may be dated already.
-    let date = SigningDate::of(&content).ok().flatten();
     let bundle = Bundle::sign(&content, key).map_err(Failure::internal)?;
     let signature = module_signature::path_of(path);
     // The module first: a module without its signature is refused, a signature without its module is of no use.
     if is_dated {
-        output_file::write(path, &content).map_err(Failure::Internal)?;
+        output_file::rewrite(path, &content).map_err(Failure::Internal)?;
     }
     output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Internal)?;
     Ok(SignatureReport {
         module: path.to_owned(),
         sha256: bundle.sha256().unwrap_or_default(),
         signature,
-        signed_at: date.map(|date| date.to_string()),
+        // What is signed as it is may be dated already.
+        date: DateInModule::of(&content),
     })
 }
 
 impl Report for SignReport {
     fn text(&self, _: Style) -> String {
         let lines = self.signatures.iter().map(|report| {
-            let date = report.signed_at.as_ref();
-            let date = date.map_or(String::new(), |date| format!(", dated {date}"));
+            let date = report.date.text();
+            let date = date.map_or(String::new(), |date| format!(", {date}"));
             format!(
                 "{} (sha256 {}{date})\n",
                 report.signature.display(),

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use hook_host::policy::module_signature;
-use hook_host::{SigningDate, SigningDateError};
 use serde::Serialize;
 use sigstore_bundle::{Bundle, MAX_BUNDLE, PublicKey};
 
-use super::{key, module_bytes};
+use super::{DateInModule, key, module_bytes};
 use crate::inputs::input_file;
 use crate::output::{Report, Style};
 use crate::verb_failure::Failure;
@@ -48,12 +47,8 @@ pub(crate) struct VerifyReport {
     signature: PathBuf,
     /// The file of the key that signed the module.
     key: PathBuf,
-    /// The date in the module, which `virt-hook sign --dated` writes.
-    #[serde(rename = "signedAt")]
-    signed_at: Option<String>,
-    /// What is odd about the date: it cannot be read, or is later than this machine's time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<String>,
+    #[serde(flatten)]
+    date: DateInModule,
 }
 
 /// Verifies the signature with the first key that fits.
@@ -78,34 +73,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
         .map_err(anyhow::Error::new)
         .and_then(|bundle| Ok(bundle.signer(&content, &keys)?));
     let signer = signer.with_context(context).map_err(Failure::Refused)?;
-    let (date, warning) = match SigningDate::of(&content) {
-        Ok(date) => {
-            let is_in_future = date.is_some_and(|date| date > SigningDate::now());
-            let text = "later than now: an earlier notBefore does not withdraw it";
-            (date, is_in_future.then(|| text.to_owned()))
-        }
-        // Any file can have a signature.
-        Err(SigningDateError::Incomplete) => (None, None),
-        // Policies without notBefore accept it.
-        Err(error) => (
-            None,
-            Some(format!("without a date that can be read: {error}")),
-        ),
-    };
     Ok(VerifyReport {
         module: arguments.module.clone(),
         signature,
         key: arguments.keys[signer].clone(),
-        signed_at: date.map(|date| date.to_string()),
-        warning,
+        date: DateInModule::of(&content),
     })
 }
 
 impl Report for VerifyReport {
     fn text(&self, _: Style) -> String {
-        let date = self.signed_at.iter().map(|date| format!(", dated {date}"));
-        let warning = self.warning.iter().map(|warning| format!(", {warning}"));
-        let date: String = date.chain(warning).collect();
+        let date = self.date.text();
+        let date = date.map_or(String::new(), |date| format!(", {date}"));
         format!(
             "{}: signed by {}{date}",
             self.module.display(),
