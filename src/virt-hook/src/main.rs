@@ -18,6 +18,7 @@ mod module_discovery;
 mod module_file_size;
 mod output;
 mod output_file;
+mod program_in_path;
 mod shell_quoted_path;
 #[cfg(test)]
 mod test_files;

@@ -22,6 +22,7 @@ mod granted_dirs;
 mod handwritten_module;
 mod image;
 mod inspect;
+mod libvirt_tools;
 mod misspelt_paths;
 mod new;
 mod new_makefiles;
@@ -40,6 +41,7 @@ mod test_case_inputs;
 mod test_expectations;
 mod test_update;
 mod unconfined_compiling;
+mod user_with_precious_files;
 #[path = "../support/virt_hook_program.rs"]
 mod virt_hook_program;
 

@@ -19,7 +19,7 @@ pub(super) enum CheckVerdict {
     Doubtful,
     /// The check failed.
     Failed,
-    /// The check could not be made on this machine.
+    /// The check was not made: this machine lacks what it needs, or the domains are not given to libvirt.
     NotChecked,
 }
 

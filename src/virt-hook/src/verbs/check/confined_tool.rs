@@ -2,22 +2,22 @@
 //!
 //! Domains of a stranger's VMI and of a stranger's module pass through these tools. So the process, which is this program
 //! again, gives up what they do not need before it starts one: it limits memory, processor time and the size of files, and
-//! by Landlock it can write only to a private directory, run only the system's programs, and make no TCP connection. On a
-//! kernel without Landlock the rest applies. libvirt starts QEMU as a daemon, which leaves the process group: as a subreaper
-//! the process finds it nevertheless.
+//! by Landlock it can write only to a private directory, run only the system's programs, and make no TCP connection. What
+//! the kernel's Landlock cannot do is left out, and [`missing_restrictions`] tells it; if Landlock fails, no tool is started.
+//! libvirt starts QEMU as a daemon, which leaves the process group: as a subreaper the process finds it nevertheless.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid,
@@ -26,10 +26,17 @@ use rustix::process::{
 
 /// The first argument of the process.
 pub(super) const RUN_TOOL_ARG: &str = "run-confined-tool";
-/// The exit code if the tool took too long, as that of `timeout`. None of the tools has it.
+/// The exit codes of the process that are not the tool's, which has none of them. The reasons of [`NOT_CONFINED`] and
+/// [`NOT_STARTED`] are on standard error.
+///
+/// The process could not be confined, and the tool was not started.
+pub(super) const NOT_CONFINED: u8 = 123;
+/// The tool took too long, as with `timeout`.
 pub(super) const TIMED_OUT: u8 = 124;
-/// The exit code if the tool could not be started.
-pub(super) const NOT_STARTED: u8 = 125;
+/// The tool was killed by a signal, or what it left behind does not end.
+pub(super) const KILLED: u8 = 125;
+/// The tool could not be started, as in a shell.
+pub(super) const NOT_STARTED: u8 = 126;
 /// Deadline of a tool. At the first call libvirt queries QEMU's capabilities, which takes seconds.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// How long it takes at most to end what a tool left behind.
@@ -113,14 +120,18 @@ impl ConfinedTool {
     }
 
     /// Confines this process, and runs the tool in it. Returns the tool's exit code.
-    fn run(&self) -> io::Result<u8> {
+    fn run(&self) -> Result<u8, RunError> {
         // A process of its own session gets no signals of the terminal, and ends with its parent.
         let parent = getppid();
-        setsid()?;
-        set_child_subreaper(Some(getpid()))?;
-        limit_resources()?;
-        // It fails on a kernel without Landlock.
-        let _ = self.restrict();
+        setsid().map_err(RunError::not_confined)?;
+        set_child_subreaper(Some(getpid())).map_err(RunError::not_confined)?;
+        limit_resources().map_err(RunError::not_confined)?;
+        self.restrict().map_err(RunError::not_confined)?;
+        let tool = self.start().map_err(RunError::NotStarted)?;
+        self.wait(tool, parent).map_err(RunError::NotEnded)
+    }
+
+    fn start(&self) -> io::Result<Pid> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null());
         command.current_dir(&self.input_dir);
@@ -129,7 +140,11 @@ impl ConfinedTool {
         }
         let tool = command.spawn()?;
         let pid = i32::try_from(tool.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(pid.ok_or(io::ErrorKind::InvalidData)?)
+    }
+
+    /// Waits for the tool, unless this process's parent ends first, and ends what the tool leaves behind.
+    fn wait(&self, pid: Pid, parent: Option<Pid>) -> io::Result<u8> {
         let deadline = Instant::now() + DEADLINE;
         let code = loop {
             // The tool is not reaped: no other process gets its number.
@@ -138,7 +153,7 @@ impl ConfinedTool {
                 let code = status
                     .exit_status()
                     .and_then(|code| u8::try_from(code).ok());
-                break code.unwrap_or(NOT_STARTED);
+                break code.unwrap_or(KILLED);
             }
             if Instant::now() >= deadline || getppid() != parent {
                 break TIMED_OUT;
@@ -178,16 +193,79 @@ impl ConfinedTool {
     }
 }
 
+/// Why there is no exit code of the tool.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    /// This process is not confined, and did not start the tool.
+    #[error("{0}")]
+    NotConfined(String),
+    /// The tool could not be started.
+    #[error("{0}")]
+    NotStarted(io::Error),
+    /// The tool, or what it left behind, does not end.
+    #[error("{0}")]
+    NotEnded(io::Error),
+}
+
+impl RunError {
+    fn not_confined(error: impl ToString) -> Self {
+        Self::NotConfined(error.to_string())
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotConfined(_) => NOT_CONFINED,
+            Self::NotStarted(_) => NOT_STARTED,
+            Self::NotEnded(_) => KILLED,
+        }
+    }
+}
+
+/// What the kernel's Landlock does not keep the tools from. None of it without Landlock is kept from them.
+pub(super) fn missing_restrictions() -> Vec<&'static str> {
+    let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let has_access = |access| {
+        ruleset()
+            .handle_access(access)
+            .and_then(Ruleset::create)
+            .is_ok()
+    };
+    let tcp = ruleset().handle_access(AccessNet::from_all(ABI::V4));
+    let scope = ruleset().scope(Scope::from_all(ABI::V6));
+    let restrictions = [
+        (
+            "read, write and run any file",
+            has_access(AccessFs::Execute),
+        ),
+        ("empty files by their path", has_access(AccessFs::Truncate)),
+        (
+            "make TCP connections",
+            tcp.and_then(Ruleset::create).is_ok(),
+        ),
+        ("control devices", has_access(AccessFs::IoctlDev)),
+        (
+            "signal other processes and connect to abstract UNIX sockets",
+            scope.and_then(Ruleset::create).is_ok(),
+        ),
+    ];
+    let missing = restrictions.into_iter().filter(|(_, exists)| !exists);
+    missing.map(|(what, _)| what).collect()
+}
+
 /// Runs a tool if this process was started with [`RUN_TOOL_ARG`], and returns the exit code; `None` in any other process.
 pub(crate) fn confined_tool() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != RUN_TOOL_ARG {
         return None;
     }
-    let code = match ConfinedTool::decode(arguments) {
-        Some(tool) => tool.run().unwrap_or(NOT_STARTED),
-        None => NOT_STARTED,
+    let Some(tool) = ConfinedTool::decode(arguments) else {
+        return Some(ExitCode::from(NOT_STARTED));
     };
+    let code = tool.run().unwrap_or_else(|error| {
+        // The parent reads it, unless it has ended.
+        let _ = writeln!(io::stderr(), "{error}");
+        error.exit_code()
+    });
     Some(ExitCode::from(code))
 }
 
@@ -226,20 +304,15 @@ fn end_descendants() -> io::Result<()> {
     }
 }
 
-/// The children of this process.
+/// The children of this process: those that each of its threads has started or inherited.
 fn children() -> io::Result<Vec<Pid>> {
-    let own = getpid().as_raw_nonzero().get().to_string();
-    let entries = fs::read_dir("/proc")?.flatten();
-    let pids = entries.filter_map(|entry| {
-        let raw = entry.file_name().to_str()?.parse().ok()?;
-        // The parent is the second field after the program's name, which can contain anything.
-        let stat = fs::read(Path::new("/proc").join(entry.file_name()).join("stat")).ok()?;
-        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-        let fields = String::from_utf8_lossy(&stat[name_end + 1..]).into_owned();
-        let parent = fields.split_ascii_whitespace().nth(1)?;
-        (parent == own).then(|| Pid::from_raw(raw)).flatten()
-    });
-    Ok(pids.collect())
+    let mut pids = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let children = fs::read_to_string(thread?.path().join("children"))?;
+        let numbers = children.split_ascii_whitespace();
+        pids.extend(numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?)));
+    }
+    Ok(pids)
 }
 
 #[cfg(test)]

@@ -3,30 +3,25 @@
 //!
 //! The driver runs inside `virsh` (`qemu:///embed`) in its own directory: no daemon is involved and
 //! the machine's domains are not touched. The directory is thrown away, and nothing is undefined: libvirt would delete
-//! files that the domain names. Root switches to the user nobody. libvirt reads no domain with dangerous changes
+//! files that the domain names. libvirt reads no domain with dangerous changes
 //! ([`first_dangerous_change`]); what is left is confined ([`super::confined_tool`]), since a VMI may be a stranger's, too.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
-use tempfile::TempDir;
-
-use super::changes_without_dangerous_grants::first_dangerous_change;
 use super::check_finding::{CheckVerdict, Finding};
+use super::first_dangerous_change::first_dangerous_change;
 use super::runs_on_all_vmis::RunsOnAllVmis;
-use super::tool_process::{ToolDirectories, ToolError, ToolOutput, run_tool};
+use super::tool_process::{ToolError, ToolOutput, ToolSandbox};
 use super::two_runs_on_vmi::{TwoRuns, differences};
 use crate::verb_failure::Failure;
 
 const DEFINE_CHECK: &str = "libvirt";
 const UNCHANGED_CHECK: &str = "after libvirt";
-const NOBODY_UID: u32 = 65534;
 /// The name of the file with the domain, in the tool's current directory.
 const DOMAIN_FILE: &str = "domain.xml";
-/// The directory in libvirt's root with the capabilities of QEMU.
+/// The directory in libvirt's root, which is the private directory, with the capabilities of QEMU.
 const CACHE_DIR: &str = "cache";
 /// Why libvirt does not read a domain with dangerous changes.
 const WITHHELD: &str = "libvirt would run programs or delete files that it names";
@@ -34,7 +29,7 @@ const WITHHELD: &str = "libvirt would run programs or delete files that it names
 /// Two findings about a hook f and the domain x of each VMI: libvirt defines f(x) if it defines x; and f leaves the
 /// domain that libvirt returns for f(x) unchanged. A domain with dangerous changes is not checked.
 pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failure> {
-    let libvirt = EmbeddedLibvirt::new().map_err(Failure::Internal)?;
+    let libvirt = EmbeddedLibvirt(ToolSandbox::new().map_err(Failure::Internal)?);
     let mut results = DefineResults::default();
     for run in behaviour.runs_without_error() {
         match libvirt.redefine(behaviour, run)? {
@@ -46,9 +41,8 @@ pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failur
             RedefineResult::Refused(line) => results.refused.push(line),
             // If libvirt is unavailable, it is so for all VMIs.
             RedefineResult::Unavailable(why) => {
-                return Ok([DEFINE_CHECK, UNCHANGED_CHECK]
-                    .map(|name| Finding::new(name, CheckVerdict::NotChecked, &*why))
-                    .into());
+                results.unavailable = Some(why);
+                break;
             }
             RedefineResult::RefusedWithoutHook(why) => results.refused_without_hook.push(why),
         }
@@ -69,23 +63,39 @@ struct DefineResults {
     changed_again: Vec<String>,
     /// Reasons for which libvirt refuses domains even without the hook.
     refused_without_hook: Vec<String>,
+    /// Why libvirt's tools gave no answer to a domain, and were given no other one.
+    unavailable: Option<String>,
 }
 
 impl DefineResults {
     fn findings(self) -> Vec<Finding> {
-        let withheld = |name, failed: &[String]| {
-            (failed.is_empty() && !self.withheld.is_empty()).then(|| {
-                let lines = self.withheld.clone();
-                Finding::from_vmi_lines(name, lines, CheckVerdict::NotChecked, "", WITHHELD)
-            })
-        };
-        let withheld_define = withheld(DEFINE_CHECK, &self.refused);
-        let withheld_unchanged = withheld(UNCHANGED_CHECK, &self.changed_again);
+        let not_checked_define = self.not_checked(DEFINE_CHECK, &self.refused);
+        let not_checked_unchanged = self.not_checked(UNCHANGED_CHECK, &self.changed_again);
         let [define, unchanged] = self.findings_about_defined();
         vec![
-            withheld_define.unwrap_or(define),
-            withheld_unchanged.unwrap_or(unchanged),
+            not_checked_define.unwrap_or(define),
+            not_checked_unchanged.unwrap_or(unchanged),
         ]
+    }
+
+    /// The finding that libvirt did not read all domains; `None` if it did, or if those that it read `failed`.
+    fn not_checked(&self, name: &'static str, failed: &[String]) -> Option<Finding> {
+        let message = match (&self.withheld[..], &self.unavailable) {
+            _ if !failed.is_empty() => return None,
+            ([], None) => return None,
+            ([], Some(why)) => why.clone(),
+            (_, None) => WITHHELD.to_owned(),
+            (_, Some(why)) => format!("{WITHHELD}; {why}"),
+        };
+        let message = match (&self.unavailable, self.defined) {
+            (None, _) | (_, 0) => message,
+            (Some(_), defined) => format!("{message}; {defined} domains were defined before"),
+        };
+        let lines = self.withheld.clone();
+        Some(match lines.is_empty() {
+            true => Finding::new(name, CheckVerdict::NotChecked, message),
+            false => Finding::from_vmi_lines(name, lines, CheckVerdict::NotChecked, "", message),
+        })
     }
 
     /// The findings about the domains that libvirt was given.
@@ -148,33 +158,17 @@ enum RedefineResult {
     Unavailable(String),
 }
 
-struct EmbeddedLibvirt {
-    /// It contains the file with the domain, which the tool cannot replace.
-    input_dir: TempDir,
-    /// The root of libvirt's directories, in `input_dir`.
-    root_dir: PathBuf,
-    uid: Option<u32>,
+/// libvirt's answer to a domain.
+enum DefineAnswer {
+    /// Its normalised XML.
+    Defined(String),
+    /// Why it refuses the domain.
+    Refused(String),
 }
 
-impl EmbeddedLibvirt {
-    fn new() -> anyhow::Result<Self> {
-        let input_dir = tempfile::tempdir().context("making a temporary directory")?;
-        let root_dir = input_dir.path().join("root");
-        let made = fs::create_dir(&root_dir).and_then(|()| {
-            fs::set_permissions(input_dir.path(), Permissions::from_mode(0o711))?;
-            fs::set_permissions(&root_dir, Permissions::from_mode(0o700))
-        });
-        made.with_context(|| root_dir.display().to_string())?;
-        // If root may not chown a directory, it may not change its uid either.
-        let as_nobody = rustix::process::geteuid().is_root()
-            && chown(&root_dir, Some(NOBODY_UID), Some(NOBODY_UID)).is_ok();
-        Ok(Self {
-            input_dir,
-            root_dir,
-            uid: as_nobody.then_some(NOBODY_UID),
-        })
-    }
+struct EmbeddedLibvirt(ToolSandbox);
 
+impl EmbeddedLibvirt {
     fn redefine(
         &self,
         behaviour: &RunsOnAllVmis,
@@ -185,10 +179,10 @@ impl EmbeddedLibvirt {
         }
         let domain = &run.input.invocation.domain;
         let defined = match self.define(domain, &run.first.xml) {
-            Ok(Ok(xml)) => xml,
-            Ok(Err(refusal)) => return Ok(self.attribute_refusal(domain, run, &refusal)),
-            // libvirt aborts if it gets less memory than a domain makes it ask for.
-            Err(error @ ToolError::Killed(_)) => {
+            Ok(DefineAnswer::Defined(xml)) => xml,
+            Ok(DefineAnswer::Refused(why)) => return Ok(self.attribute_refusal(domain, run, &why)),
+            // libvirt aborts if it gets less memory than a domain makes it ask for, and may never come to its end.
+            Err(error @ (ToolError::Killed(_) | ToolError::Deadline(_))) => {
                 return Ok(self.attribute_refusal(domain, run, &error.to_string()));
             }
             Err(error) => return Ok(unavailable(&error)),
@@ -205,30 +199,28 @@ impl EmbeddedLibvirt {
     /// Decides whether the hook is the cause of libvirt's refusal: whether libvirt defines the domain without the hook.
     fn attribute_refusal(&self, domain: &str, run: &TwoRuns, refusal: &str) -> RedefineResult {
         match self.define(domain, &run.input.xml) {
-            Ok(Ok(_)) => RedefineResult::Refused(format!(
+            Ok(DefineAnswer::Defined(_)) => RedefineResult::Refused(format!(
                 "{}: libvirt says: {refusal}; the hook changed {}",
                 run.name,
                 run.changed()
             )),
-            Ok(Err(refusal)) => RedefineResult::RefusedWithoutHook(format!(
-                "libvirt refuses {} without the hook, too: {refusal}",
+            Ok(DefineAnswer::Refused(why)) => RedefineResult::RefusedWithoutHook(format!(
+                "libvirt refuses {} without the hook, too: {why}",
                 run.name
             )),
             Err(error) => unavailable(&error),
         }
     }
 
-    /// Defines a domain. Returns libvirt's XML of it, or why libvirt refuses it.
-    fn define(&self, domain: &str, xml: &str) -> Result<Result<String, String>, ToolError> {
+    fn define(&self, domain: &str, xml: &str) -> Result<DefineAnswer, ToolError> {
         // virsh parses its commands: a name with a semicolon would be another command.
         if !is_word_for_virsh(domain) {
             let reason = "its name is not one that Kubernetes accepts, and is not given to virsh";
-            return Ok(Err(reason.to_owned()));
+            return Ok(DefineAnswer::Refused(reason.to_owned()));
         }
-        let path = self.input_dir.path().join(DOMAIN_FILE);
-        fs::write(&path, xml)
-            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
-            .map_err(|error| ToolError::Io(DOMAIN_FILE, error))?;
+        self.0
+            .write_input(DOMAIN_FILE, xml)
+            .map_err(|error| ToolError::Io(DOMAIN_FILE, io::Error::other(error)))?;
         let output = self.virsh(&format!(
             "define {DOMAIN_FILE}; dumpxml --inactive {domain}"
         ));
@@ -236,18 +228,20 @@ impl EmbeddedLibvirt {
             .map_err(|error| ToolError::Io("libvirt's directory", error))?;
         let output = output?;
         let end = "</domain>";
-        match (output.stdout.find("<domain"), output.stdout.rfind(end)) {
-            (Some(from), Some(to)) if from < to => {
-                Ok(Ok(output.stdout[from..to + end.len()].to_owned()))
-            }
-            _ => Ok(Err(refusal(&output))),
-        }
+        Ok(
+            match (output.stdout.find("<domain"), output.stdout.rfind(end)) {
+                (Some(from), Some(to)) if from < to => {
+                    DefineAnswer::Defined(output.stdout[from..to + end.len()].to_owned())
+                }
+                _ => DefineAnswer::Refused(refusal(&output)),
+            },
+        )
     }
 
     /// Removes what libvirt keeps about domains, so that the next one may have the same name. What it found out about QEMU in
     /// seconds stays.
     fn forget_domains(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.root_dir)? {
+        for entry in fs::read_dir(self.0.private_dir())? {
             let entry = entry?;
             if entry.file_name() == CACHE_DIR {
                 continue;
@@ -261,14 +255,9 @@ impl EmbeddedLibvirt {
     }
 
     fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
-        let directories = ToolDirectories {
-            input: self.input_dir.path(),
-            private: &self.root_dir,
-        };
-        let connect = format!("qemu:///embed?root={}", uri_encoded(&self.root_dir));
+        let connect = format!("qemu:///embed?root={}", uri_encoded(self.0.private_dir()));
         let arguments = ["--quiet", "--connect", &connect, commands];
-        let arguments = arguments.map(Into::into).into();
-        run_tool("virsh", directories, self.uid, arguments)
+        self.0.run("virsh", arguments.map(Into::into).into())
     }
 }
 
@@ -294,7 +283,7 @@ fn uri_encoded(path: &Path) -> String {
 fn unavailable(error: &ToolError) -> RedefineResult {
     let advice = match error {
         ToolError::Missing(_) => ": install libvirt's clients and its QEMU driver",
-        ToolError::Deadline(_) | ToolError::Killed(_) | ToolError::Io(..) => "",
+        _ => "",
     };
     RedefineResult::Unavailable(format!("{error}{advice}"))
 }

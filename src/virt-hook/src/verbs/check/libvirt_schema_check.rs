@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use domain_xml::Document;
 
 use super::check_finding::{CheckVerdict, Finding};
 use super::runs_on_all_vmis::RunsOnAllVmis;
-use super::tool_process::{ToolDirectories, ToolError, run_tool};
+use super::tool_process::{ToolError, ToolSandbox};
 use crate::verb_failure::Failure;
 
 const CHECK_NAME: &str = "schema";
@@ -25,12 +23,12 @@ pub(super) fn finding(behaviour: &RunsOnAllVmis) -> Result<Finding, Failure> {
             "{SCHEMA_PATH} is not there: install libvirt's schemas"
         ));
     }
-    let temp_dir = tempfile::tempdir().map_err(Failure::internal)?;
-    let pairs = write(behaviour, temp_dir.path()).map_err(Failure::Internal)?;
+    let sandbox = ToolSandbox::new().map_err(Failure::Internal)?;
+    let pairs = write(behaviour, &sandbox).map_err(Failure::Internal)?;
     if pairs.is_empty() {
         return not_checked("no run of the hook returned a domain".to_owned());
     }
-    let validation = match validate(temp_dir.path(), &pairs) {
+    let validation = match validate(&sandbox, &pairs) {
         Ok(validation) => validation,
         Err(error @ ToolError::Missing(_)) => {
             return not_checked(format!("{error}: install libxml2-utils"));
@@ -72,24 +70,19 @@ struct DomainFiles {
     changed: String,
 }
 
-fn write(behaviour: &RunsOnAllVmis, temp_dir: &Path) -> anyhow::Result<Vec<DomainFiles>> {
+fn write(behaviour: &RunsOnAllVmis, sandbox: &ToolSandbox) -> anyhow::Result<Vec<DomainFiles>> {
     let mut pairs = Vec::new();
     for (number, run) in behaviour.runs_without_error().enumerate() {
-        let path = |moment: &str| temp_dir.join(format!("{number}-{moment}.xml"));
-        let pair = DomainFiles {
-            name: run.name.clone(),
-            before: path("before"),
-            after: path("after"),
-            changed: run.changed(),
+        let write = |moment: &str, xml: &str| {
+            let name = format!("{number}-{moment}.xml");
+            sandbox.write_input(&name, &without_empty_sysinfo_tables(xml))
         };
-        for (path, xml) in [
-            (&pair.before, &run.input.xml),
-            (&pair.after, &run.first.xml),
-        ] {
-            fs::write(path, without_empty_sysinfo_tables(xml))
-                .with_context(|| path.display().to_string())?;
-        }
-        pairs.push(pair);
+        pairs.push(DomainFiles {
+            name: run.name.clone(),
+            before: write("before", &run.input.xml)?,
+            after: write("after", &run.first.xml)?,
+            changed: run.changed(),
+        });
     }
     Ok(pairs)
 }
@@ -127,18 +120,12 @@ impl Validation {
     }
 }
 
-fn validate(dir: &Path, pairs: &[DomainFiles]) -> Result<Validation, ToolError> {
-    let private = dir.join("private");
-    fs::create_dir(&private).map_err(|error| ToolError::Io("private", error))?;
-    let directories = ToolDirectories {
-        input: dir,
-        private: &private,
-    };
+fn validate(sandbox: &ToolSandbox, pairs: &[DomainFiles]) -> Result<Validation, ToolError> {
     let options = ["--nonet", "--noout", "--relaxng", SCHEMA_PATH].map(OsString::from);
     let files = pairs.iter().flat_map(|pair| [&pair.before, &pair.after]);
     let files = files.map(|path| path.clone().into_os_string());
     let arguments = options.into_iter().chain(files).collect();
-    let output = run_tool("xmllint", directories, None, arguments)?;
+    let output = sandbox.run("xmllint", arguments)?;
     let lines = output.stderr.lines();
     let valid = lines.filter_map(|line| line.strip_suffix(VALID_SUFFIX));
     Ok(Validation {

@@ -2,10 +2,10 @@
 
 mod behaviour_findings;
 mod built_in_vmis;
-mod changes_without_dangerous_grants;
 mod check_finding;
 mod checked_vmis;
 mod confined_tool;
+mod first_dangerous_change;
 mod libvirt_define_check;
 mod libvirt_schema_check;
 mod migration_check;
@@ -36,7 +36,7 @@ use crate::inputs::PodFactsInput;
 use crate::interactive_compile;
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_file_size::module_file_size;
-use crate::output::{Report, Style};
+use crate::output::{self, Report, Style};
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 use crate::verbs::inspect::ModuleReport;
@@ -181,12 +181,24 @@ fn findings(arguments: &Arguments) -> Result<Vec<Finding>, Failure> {
     findings.extend(behaviour.findings());
     findings.push(migration_check::finding(&behaviour, loaded.description())?);
     if !arguments.without_libvirt {
-        findings.push(reviewed_libvirt_version_check::finding(temp_dir.path()));
+        warn_of_missing_confinement();
+        findings.push(reviewed_libvirt_version_check::finding()?);
         findings.push(libvirt_schema_check::finding(&behaviour)?);
         findings.extend(libvirt_define_check::findings(&behaviour)?);
     }
     check_finding::mark_consequences(&mut findings);
     Ok(findings)
+}
+
+/// Warns of what libvirt's tools are not kept from on this kernel.
+fn warn_of_missing_confinement() {
+    let missing = confined_tool::missing_restrictions();
+    if !missing.is_empty() {
+        output::warn(&format!(
+            "the kernel's Landlock does not keep libvirt's tools from this: {}; --without-libvirt does without them",
+            missing.join(", ")
+        ));
+    }
 }
 
 /// The namespace for the policy's rules: only one, because the module is collected once.

@@ -1,24 +1,20 @@
 //! Whether this machine's libvirt is newer than the one whose schema the dangerous set was reviewed for.
 
-use std::path::Path;
-
 use hook_host::policy::permission::{REVIEWED_LIBVIRT, unreviewed_libvirt};
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::tool_process::{ToolDirectories, run_tool};
+use super::tool_process::ToolSandbox;
+use crate::verb_failure::Failure;
 
 const CHECK_NAME: &str = "libvirt version";
 
 /// Compares the version that `virsh` prints, which is that of the library.
-pub(super) fn finding(private: &Path) -> Finding {
-    let directories = ToolDirectories {
-        input: private,
-        private,
-    };
-    match run_tool("virsh", directories, None, vec!["--version".into()]) {
+pub(super) fn finding() -> Result<Finding, Failure> {
+    let sandbox = ToolSandbox::new().map_err(Failure::Internal)?;
+    Ok(match sandbox.run("virsh", vec!["--version".into()]) {
         Ok(output) => finding_for_version(output.stdout.trim()),
         Err(error) => Finding::new(CHECK_NAME, CheckVerdict::NotChecked, error.to_string()),
-    }
+    })
 }
 
 fn finding_for_version(version: &str) -> Finding {

@@ -31,16 +31,6 @@ impl ProgramProbe {
         })
     }
 
-    /// Whether the first entry of `PATH` with this name is a directory: `make` tries to run the directory, while shells
-    /// and this program continue the search.
-    pub(super) fn is_shadowed(&self, program: &str) -> bool {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut candidates = std::env::split_paths(&path).map(|dir| dir.join(program));
-        candidates
-            .find(|candidate| candidate.exists())
-            .is_some_and(|first| first.is_dir())
-    }
-
     /// The first line of a program's standard output.
     pub(super) fn first_line(&self, program: &str, arguments: &[&str]) -> Option<String> {
         let output = self.output(program, arguments)?;

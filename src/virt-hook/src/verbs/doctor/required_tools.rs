@@ -9,6 +9,7 @@ use hook_host::wasm::{KernelFeature, kernel_features};
 
 use super::Tool;
 use super::program_probe::ProgramProbe;
+use crate::program_in_path;
 
 /// The languages of `virt-hook new`.
 pub(super) const LANGUAGES: [&str; 4] = ["Rust", "Go", "Python", "C"];
@@ -54,8 +55,8 @@ fn isolation(feature: KernelFeature) -> Tool {
 }
 
 /// The tool; missing if `make` would find a directory of the program's name first.
-fn unless_shadowed(prober: &ProgramProbe, program: &str, tool: Tool) -> Tool {
-    match prober.is_shadowed(program) {
+fn unless_shadowed(program: &str, tool: Tool) -> Tool {
+    match program_in_path::is_shadowed(program) {
         false => tool,
         true => Tool {
             found: None,
@@ -80,7 +81,6 @@ fn rust(prober: &ProgramProbe) -> Vec<Tool> {
             remedy: "https://rustup.rs, then `rustup update`",
         },
         unless_shadowed(
-            prober,
             "cargo",
             Tool {
                 name: "cargo",
@@ -105,7 +105,6 @@ fn go(prober: &ProgramProbe) -> Vec<Tool> {
     let version = version.and_then(|line| Some(line.strip_prefix("go")?.to_owned()));
     vec![
         unless_shadowed(
-            prober,
             "go",
             Tool {
                 name: "go 1.24 or later",
@@ -123,7 +122,6 @@ fn python(prober: &ProgramProbe) -> Vec<Tool> {
     let venv = prober.output("python3", &["-c", "import venv, ensurepip"]);
     vec![
         unless_shadowed(
-            prober,
             "python3",
             Tool {
                 name: "python3 3.10 or later",
@@ -149,7 +147,6 @@ fn c(prober: &ProgramProbe) -> Vec<Tool> {
     let clang = prober.first_line("clang", &["--version"]);
     vec![
         unless_shadowed(
-            prober,
             "clang",
             Tool {
                 name: "clang with wasm32",

@@ -3,7 +3,6 @@
 mod embedded_files;
 mod hook_name;
 mod hook_workspace;
-mod program_in_path;
 mod project_template;
 mod sdk_source;
 
@@ -14,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::output::{Report, Style};
+use crate::program_in_path;
 use crate::shell_quoted_path::shell_quoted;
 use crate::verb_failure::Failure;
 use hook_name::HookName;
@@ -36,6 +36,9 @@ Exit codes:
   0  the project is written
   2  the name is invalid, or already exists
   3  the project could not be written";
+
+/// The name under which the Makefiles of new projects run this program.
+const PROGRAM_NAME: &str = "virt-hook";
 
 /// Arguments of `virt-hook new`.
 #[derive(Debug, Args)]
@@ -122,8 +125,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
         directory: arguments.project.clone(),
         files,
         is_workspace: arguments.workspace,
-        program: program_in_path::own_path_unless_in_path(),
+        program: own_path_unless_in_path(),
     })
+}
+
+/// The path of this program, if `PATH` does not have it under [`PROGRAM_NAME`].
+fn own_path_unless_in_path() -> Option<PathBuf> {
+    match program_in_path::find(PROGRAM_NAME) {
+        Some(_) => None,
+        None => std::env::current_exe().ok(),
+    }
 }
 
 impl Lang {
