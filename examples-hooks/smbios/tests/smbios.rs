@@ -61,6 +61,17 @@ fn base_board_and_smbios_mode_are_added_to_a_domain_without_them(hook: Hook) {
     );
 }
 
+/// The hook declares the base board alone, and a table with it is a change of its own.
+#[hooks_sdk_testing::test(Smbios)]
+fn a_domain_without_sysinfo_is_refused(hook: Hook) {
+    let without_sysinfo = WITHOUT_TABLES.replace("  <sysinfo type='smbios'/>\n", "");
+    let denied = hook.on_define_domain(&vmi("Acme"), &without_sysinfo).denied();
+    assert!(denied.contains("/domain/sysinfo"), "{denied}");
+    let without = r#"{"metadata":{"name":"vm"}}"#;
+    let unchanged = hook.on_define_domain(without, &without_sysinfo).ok();
+    assert_eq!(unchanged.xml, without_sysinfo);
+}
+
 #[hooks_sdk_testing::test(Smbios)]
 fn second_call_changes_nothing_and_a_new_value_replaces_the_old(hook: Hook) {
     let run = |manufacturer: &str| {
