@@ -1,221 +1,239 @@
-//! `pull` of ordinary images, whose layers have the files of hooks.
+//! `pull` of ordinary images, whose layers have the files of hooks. Nothing but these files is written.
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use serde_json::json;
+use tar::EntryType;
 
-use serde_json::{Value, json};
+use crate::WASM;
+use crate::test_registries::built_images::Expected::{Files, Refused};
+use crate::test_registries::built_images::{
+    Archive, Expected, GZIP, MANIFEST, TAR, check, descriptor, good_layer, gzip, gzip_with_zeros,
+    manifest_of, serve, serve_layers,
+};
+use crate::test_registries::scripted_registry::{Answer, sha256};
 
-use super::test_registries::scripted_registry::{Answer, ScriptedRegistry, sha256};
-use super::{WASM, pull};
-
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
-const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-
-/// The path and the content of a file.
-type LayerFile<'a> = (&'a str, &'a [u8]);
-
-/// A layer with the files in this order.
-fn layer(files: &[LayerFile<'_>]) -> Vec<u8> {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--file=-", "--absolute-names", "--directory"]);
-    tar.arg(temp_dir.path());
-    // tar removes `..` from names unless it writes them by a transformation.
-    tar.args(["--transform", "s,^UP/,../,"]);
-    for (name, content) in files {
-        let path = temp_dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        tar.arg(name);
-    }
-    tar.output().unwrap().stdout
-}
-
-fn gzip(content: &[u8]) -> Vec<u8> {
-    let mut gzip = Command::new("gzip")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = gzip.stdin.take().unwrap();
-    let content = content.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&content).unwrap());
-    let output = gzip.wait_with_output().unwrap();
-    writer.join().unwrap();
-    output.stdout
-}
-
-fn manifest(media_type: &str, layers: &[Vec<u8>]) -> Vec<u8> {
-    let layers = layers.iter().map(
-        |layer| json!({"mediaType": media_type, "digest": sha256(layer), "size": layer.len()}),
-    );
-    let layers: Vec<Value> = layers.collect();
-    json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": {"mediaType": CONFIG}, "layers": layers})
-        .to_string()
-        .into_bytes()
-}
-
-/// A registry with the document that the tag 1 names, and with blobs by digest.
-fn serve(tagged: &[u8], blobs: &[Vec<u8>]) -> ScriptedRegistry {
-    let mut documents: Vec<(String, Vec<u8>)> = blobs
-        .iter()
-        .map(|blob| (sha256(blob), blob.clone()))
-        .collect();
-    documents.push(("manifests/1".to_owned(), tagged.to_vec()));
-    ScriptedRegistry::start(move |path| {
-        let document = documents.iter().find(|(name, _)| path.ends_with(name));
-        document.map_or(Answer::status(404), |(_, content)| {
-            Answer::of(content.clone())
-        })
-    })
-}
-
-fn serve_layers(layers: &[Vec<u8>]) -> ScriptedRegistry {
-    serve(&manifest(TAR, layers), layers)
-}
-
-fn names(path: &Path) -> Vec<String> {
-    let names = fs::read_dir(path).unwrap();
-    let mut names: Vec<String> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
-/// Other files of an image are not written.
 #[test]
 fn an_image_writes_only_into_its_hooks_directories() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let into = temp_dir.path().join("into");
-    let good: LayerFile<'_> = ("good/hook.wasm", WASM);
-    let files = [
-        good,
-        ("good/other", b"x"),
-        ("stray", b"x"),
-        ("UP/escape/hook.wasm", WASM),
-    ];
-    pull(&serve_layers(&[layer(&files)]), &into, "a:1").result();
-    assert_eq!(names(&into), ["good"]);
-    assert_eq!(names(&into.join("good")), ["hook.wasm"]);
-    assert!(!temp_dir.path().join("escape").exists());
-    for (layer, part) in [
+    let archive = Archive::default;
+    let a = |archive: Archive| archive.file("a/hook.wasm", WASM).end();
+    let not_regular = "\"a/hook.wasm\" is not a regular file: put the file itself into the image";
+    let rows: Vec<(&str, &str, Vec<u8>, Expected<'_>)> = vec![
+        ("one hook", TAR, good_layer(), Files(&["a/hook.wasm"])),
         (
-            layer(&[("Bad_name/hook.wasm", WASM)]),
-            "Bad_name: not a name of a hook",
+            "a name with ..",
+            TAR,
+            a(archive().file("../../x/hook.wasm", WASM)),
+            Files(&["a/hook.wasm"]),
         ),
-        (layer(&[("stray", b"x")]), "has 0 hooks"),
-        (layer(&[good])[..700].to_vec(), "cannot be unpacked"),
-    ] {
-        let refused = pull(
-            &serve_layers(&[layer]),
-            &temp_dir.path().join("none"),
-            "a:1",
-        );
-        assert_eq!(refused.code, 1, "{}", refused.err);
-        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        (
+            "an absolute name",
+            TAR,
+            archive().file("/abs/hook.wasm", WASM).end(),
+            Files(&["abs/hook.wasm"]),
+        ),
+        (
+            "a symbolic link",
+            TAR,
+            archive()
+                .special(EntryType::Symlink, "a/hook.wasm", "/etc/passwd")
+                .end(),
+            Refused(1, not_regular),
+        ),
+        (
+            "a hard link",
+            TAR,
+            archive()
+                .file("b/x", b"")
+                .special(EntryType::Link, "a/hook.wasm", "b/x")
+                .end(),
+            Refused(1, not_regular),
+        ),
+        (
+            "a device",
+            TAR,
+            archive().special(EntryType::Char, "a/hook.wasm", "").end(),
+            Refused(1, not_regular),
+        ),
+        (
+            "the directory is a link",
+            TAR,
+            a(archive().special(EntryType::Symlink, "a", "../outside")),
+            Files(&["a/hook.wasm"]),
+        ),
+        (
+            "PAX records",
+            TAR,
+            a(archive().pax("path", "a/hook.wasm")),
+            Files(&["a/hook.wasm"]),
+        ),
+        (
+            "a PAX path with ..",
+            TAR,
+            a(archive().pax("path", "../../evil/hook.wasm")),
+            Refused(1, "the image has 0 hooks"),
+        ),
+        (
+            "a PAX size of 100 GB",
+            TAR,
+            a(archive().pax("size", "99999999999")),
+            Refused(
+                1,
+                "\"a/hook.wasm\" has 99999999999 bytes, more than the 33554432 that it may have",
+            ),
+        ),
+        (
+            "other files",
+            TAR,
+            a(archive().file("a/other", b"x").file("stray", b"x")),
+            Files(&["a/hook.wasm"]),
+        ),
+        (
+            "no hook",
+            TAR,
+            archive().file("stray", b"x").end(),
+            Refused(1, "the image has 0 hooks"),
+        ),
+        (
+            "the half of an archive",
+            TAR,
+            good_layer()[..516].to_vec(),
+            Refused(1, "a layer cannot be unpacked"),
+        ),
+        (
+            "control characters in a name",
+            TAR,
+            archive().file("a\u{1b}[31m\n/hook.wasm", WASM).end(),
+            Refused(1, "a\\u{1b}[31m\\n: not a name of a hook: a-z, 0-9 and -"),
+        ),
+        (
+            "a capital in a name",
+            TAR,
+            archive().file("A/hook.wasm", WASM).end(),
+            Refused(1, "A: not a name of a hook"),
+        ),
+        (
+            "the same file twice",
+            TAR,
+            a(archive().file("a/hook.wasm", b"\0asm\x0d\0\x01\0\0")),
+            Files(&["a/hook.wasm"]),
+        ),
+        (
+            "a hook.yaml, and no key",
+            TAR,
+            a(archive().file("a/hook.yaml", b"priority: 1\n")),
+            Files(&["a/hook.wasm", "a/hook.yaml"]),
+        ),
+        (
+            "another compression",
+            "application/vnd.oci.image.layer.v1.tar+zstd",
+            good_layer(),
+            Refused(
+                1,
+                "a layer has the type \"application/vnd.oci.image.layer.v1.tar+zstd\"; layers are tar, or tar with gzip",
+            ),
+        ),
+    ];
+    for (row, media_type, layer, expected) in rows {
+        let registry = serve_layers(&[(media_type, layer)]);
+        check(row, &registry, "team/hooks:1", &expected);
     }
 }
 
 /// A file that a later layer deletes is not in the image.
 #[test]
 fn files_that_a_later_layer_deletes_are_not_written() {
-    let both: [LayerFile<'_>; 4] = [
-        ("a/hook.wasm", WASM),
-        ("a/hook.yaml", b"priority: 1\n"),
-        ("b/hook.wasm", WASM),
-        ("b/hook.yaml", b"priority: 1\n"),
-    ];
-    let cases: [(&[LayerFile<'_>], &[&str]); 5] = [
-        (
-            &[("stray", b"")],
-            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm", "b/hook.yaml"],
-        ),
-        (&[(".wh.b", b"")], &["a/hook.wasm", "a/hook.yaml"]),
-        (
-            &[("b/.wh.hook.yaml", b"")],
-            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
-        ),
+    let files = |names: &[&str]| {
+        let archive = Archive::default();
+        let archive = names.iter().fold(archive, |archive, name| {
+            let content: &[u8] = match name.ends_with("hook.wasm") {
+                true => WASM,
+                false => b"priority: 1\n",
+            };
+            archive.file(name, content)
+        });
+        (TAR, archive.end())
+    };
+    let all = ["a/hook.wasm", "a/hook.yaml", "b/hook.wasm", "b/hook.yaml"];
+    for (row, upper, expected) in [
+        ("nothing", &["stray"][..], &all[..]),
+        ("a directory", &[".wh.b"], &all[..2]),
+        ("a file", &["b/.wh.hook.yaml"], &all[..3]),
         // The opaque marker hides the files of lower layers, and not those of its own layer.
         (
-            &[("b/hook.wasm", WASM), ("b/.wh..wh..opq", b"")],
-            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
+            "what was in a directory",
+            &["b/hook.wasm", "b/.wh..wh..opq"],
+            &all[..3],
         ),
         (
-            &[(".wh..wh..opq", b""), ("b/hook.wasm", WASM)],
+            "everything",
+            &[".wh..wh..opq", "b/hook.wasm"],
             &["b/hook.wasm"],
         ),
-    ];
-    for (upper, expected) in cases {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let into = temp_dir.path().join("into");
-        let layers = [layer(&both), layer(upper)];
-        pull(&serve_layers(&layers), &into, "a:1").result();
-        let pulled_hooks = names(&into).into_iter().flat_map(|hook| {
-            let files = names(&into.join(&hook));
-            files.into_iter().map(move |file| format!("{hook}/{file}"))
-        });
-        assert_eq!(pulled_hooks.collect::<Vec<_>>(), expected, "{upper:?}");
+    ] {
+        let registry = serve_layers(&[files(&all), files(upper)]);
+        check(row, &registry, "a:1", &Files(expected));
     }
 }
 
 /// `mediaType` is optional in an index.
 #[test]
 fn index_without_media_type_is_detected_by_its_manifests() {
-    let layer = layer(&[("a/hook.wasm", WASM)]);
-    let manifest = manifest(TAR, std::slice::from_ref(&layer));
-    let entry = json!({"mediaType": MANIFEST, "digest": sha256(&manifest), "size": manifest.len()});
-    let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
-    let temp_dir = tempfile::tempdir().unwrap();
-    let into = temp_dir.path().join("into");
-    let registry = serve(index.as_bytes(), &[manifest, layer]);
-    pull(&registry, &into, "a:1").result();
-    assert_eq!(names(&into), ["a"]);
+    let layer = good_layer();
+    let manifest = manifest_of(&[descriptor(TAR, &layer)]);
+    let index = json!({"schemaVersion": 2, "manifests": [descriptor(MANIFEST, &manifest)]});
+    let blobs = [manifest, layer].map(|blob| (sha256(&blob), Answer::of(blob)));
+    let registry = serve(index.to_string().into_bytes(), blobs.into());
+    check("an index", &registry, "a:1", &Files(&["a/hook.wasm"]));
 }
 
 /// A small download must not be unpacked into more memory than a module needs.
 #[test]
 fn files_and_hooks_that_are_too_many_or_too_large_are_refused() {
-    let zeros = vec![0; 40 << 20];
-    let packed = |name: &str| gzip(&layer(&[(name, &zeros)]));
-    let names: Vec<String> = (0..65)
-        .map(|number| format!("a{number}/hook.yaml"))
-        .collect();
-    let many: Vec<LayerFile<'_>> = names.iter().map(|name| (&name[..], &b"x"[..])).collect();
-    let hook = gzip(&layer(&[("a/hook.wasm", WASM)]));
-    let filler = packed("a/filler");
-    for (layers, part) in [
+    let archive = Archive::default;
+    let many = |count: usize, name: fn(usize) -> String| {
+        (0..count).fold(archive(), |archive, n| archive.file(&name(n), b"x"))
+    };
+    let hook = || (TAR, good_layer());
+    let zeros = |name: &str, mebibytes| (GZIP, gzip_with_zeros(archive(), name, mebibytes));
+    let long_name = format!("{}/hook.wasm", "l".repeat(1 << 20));
+    let long_name = archive().long_name(long_name.as_bytes()).file("x", WASM);
+    let rows: Vec<(&str, Vec<(&str, Vec<u8>)>, &str)> = vec![
         (
-            vec![packed("a/hook.wasm")],
-            "\"a/hook.wasm\" has 41943040 bytes, more than the 33554432",
+            "a module of 40 MiB",
+            vec![zeros("a/hook.wasm", 40)],
+            "\"a/hook.wasm\" has 41943040 bytes, more than the 33554432 that it may have",
         ),
         (
-            vec![hook.clone(), packed("b/hook.yaml")],
-            "\"b/hook.yaml\" has 41943040 bytes, more than the 262144",
+            "a hook.yaml of 1 MiB",
+            vec![hook(), zeros("b/hook.yaml", 1)],
+            "\"b/hook.yaml\" has 1048576 bytes, more than the 262144 that it may have",
         ),
         (
-            vec![hook.clone(), gzip(&layer(&many))],
-            "more than 64 hooks",
+            "two files of 129 MiB, compressed in half a megabyte",
+            vec![hook(), zeros("filler", 129), zeros("filler", 129)],
+            "the image has more than 268435456 bytes when its layers are unpacked",
         ),
         (
-            vec![&hook; 1]
-                .into_iter()
-                .chain(vec![&filler; 7])
-                .cloned()
-                .collect(),
-            "more than 268435456 bytes",
+            "a name of 1 MiB",
+            vec![(GZIP, gzip(&long_name.end()))],
+            "(1048376 more bytes): not a name of a hook: a-z, 0-9 and -",
         ),
-    ] {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let into = temp_dir.path().join("into");
-        let registry = serve(&manifest(GZIP, &layers), &layers);
-        let refused = pull(&registry, &into, "a:1");
-        assert_eq!(refused.code, 1, "{part}: {}", refused.err);
-        assert!(refused.err.contains(part), "{part}: {}", refused.err);
-        assert!(!into.exists());
+        (
+            "10,001 entries",
+            vec![(TAR, many(10_001, |n| format!("f{n}")).end())],
+            "a layer has more than 10000 entries",
+        ),
+        (
+            "65 hooks",
+            vec![(TAR, many(65, |n| format!("a{n}/hook.yaml")).end())],
+            "the image has more than 64 hooks",
+        ),
+        (
+            "65 layers",
+            vec![hook(); 65],
+            "the image has more than 64 layers",
+        ),
+    ];
+    for (row, layers, part) in rows {
+        check(row, &serve_layers(&layers), "a:1", &Refused(1, part));
     }
 }

@@ -3,7 +3,6 @@
 
 #[path = "../support/example_modules.rs"]
 mod example_modules;
-mod hostile_registries;
 mod image_layers;
 mod invalid_answers;
 mod older_wasm_artifacts;

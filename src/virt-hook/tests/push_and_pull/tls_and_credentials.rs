@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
+use crate::test_registries::built_images::Expected::Refused;
+use crate::test_registries::built_images::assert_outcome;
 use crate::test_registries::docker_registry::{Access, DockerRegistry};
 use crate::test_registries::scripted_registry::{Answer, ScriptedRegistry, manifest_with_layer};
 use crate::test_registries::token_service::TokenService;
@@ -140,8 +142,13 @@ fn a_push_asks_for_a_token_to_push_whatever_the_registry_asks_for() {
 }
 
 /// Pulls as alice, with further arguments.
-fn pull_as_alice(registry: &ScriptedRegistry, into: &Path, more: &[&str]) -> ProgramOutput {
-    let reference = format!("{}/a:1", registry.host());
+fn pull_as_alice(
+    registry: &ScriptedRegistry,
+    image: &str,
+    into: &Path,
+    more: &[&str],
+) -> ProgramOutput {
+    let reference = format!("{}/{image}", registry.host());
     let pull = ["pull", &reference, "--plain-http", "--into", text(into)];
     let alice = ["--username", "alice", "--password-stdin"];
     virt_hook(&[&pull[..], &alice, more].concat(), "secret")
@@ -167,7 +174,7 @@ fn credentials_are_not_sent_to_foreign_token_services() {
     ] {
         let answer = Answer::challenge(challenge);
         let registry = ScriptedRegistry::start(move |_| answer.clone());
-        let refused = pull_as_alice(&registry, &into, more);
+        let refused = pull_as_alice(&registry, "a:1", &into, more);
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
         assert_eq!(registry.authorizations(), [None]);
@@ -180,7 +187,7 @@ fn credentials_are_not_sent_to_foreign_token_services() {
         });
         let challenge = bearer(&format!("http://{}/token", service.host()), "");
         let registry = ScriptedRegistry::start(move |_| Answer::challenge(&challenge));
-        let refused = pull_as_alice(&registry, &into, &[]);
+        let refused = pull_as_alice(&registry, "a:1", &into, &[]);
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(
             refused.err.contains("redirects, which is not followed"),
@@ -190,7 +197,7 @@ fn credentials_are_not_sent_to_foreign_token_services() {
     }
     let other = bearer("http://localhost/token", ",scope=\"repository:b:pull\"");
     let registry = ScriptedRegistry::start(move |_| Answer::challenge(&other));
-    let refused = pull_as_alice(&registry, &into, &[]);
+    let refused = pull_as_alice(&registry, "a:1", &into, &[]);
     assert!(
         refused.err.contains("another repository"),
         "{}",
@@ -218,10 +225,86 @@ fn a_blob_on_another_host_is_read_without_credentials() {
         true => Answer::of(manifest.clone()),
         false => Answer::redirect(307, &blob),
     });
-    let pulled = pull_as_alice(&registry, &into, &[]);
+    let pulled = pull_as_alice(&registry, "a:1", &into, &[]);
     assert_eq!(pulled.code, 0, "{}", pulled.err);
     assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
     let alice = Some("Basic YWxpY2U6c2VjcmV0".to_owned());
     assert_eq!(registry.authorizations(), [None, alice.clone(), alice]);
     assert_eq!(storage.authorizations(), [None]);
+}
+
+#[test]
+fn the_password_goes_to_the_registrys_own_host_alone() {
+    let other = ScriptedRegistry::start(|_| Answer::of(br#"{"token": "x"}"#.to_vec()));
+    let port = other.host().split_once(':').unwrap().1.to_owned();
+    let not_https = "its service for tokens, ";
+    // HOST is the registry's host name, localhost; 127.0.0.1 is another one.
+    for (realm, part, is_asked) in [
+        ("http://127.0.0.1:PORT/t", not_https, false),
+        (
+            "http://localhost:PORT/t",
+            "the registry refuses access (401)",
+            true,
+        ),
+        ("http://localhost@127.0.0.1:PORT/t", not_https, false),
+        ("http://127.0.0.1:PORT/t#localhost", not_https, false),
+        ("http://127.0.0.1\\@localhost:PORT/t", not_https, false),
+        ("HTTP://localhost.:PORT/t", not_https, false),
+        ("http://0x7f000001:PORT/t", not_https, false),
+        ("http://[::1]:PORT/t", not_https, false),
+        ("file:///etc/passwd", not_https, false),
+        ("//127.0.0.1:PORT/t", not_https, false),
+    ] {
+        let before = other.authorizations().len();
+        let realm = realm.replace("PORT", &port);
+        let challenge = Answer::challenge(&format!("Bearer realm=\"{realm}\",service=\"s\""));
+        let registry = ScriptedRegistry::start(move |_| challenge.clone());
+        let temp_dir = tempfile::tempdir().unwrap();
+        let refused = pull_as_alice(
+            &registry,
+            "team/hooks:1",
+            &temp_dir.path().join("into"),
+            &[],
+        );
+        assert_outcome(&realm, temp_dir.path(), &refused, &Refused(1, part));
+        assert_eq!(other.authorizations().len() > before, is_asked, "{realm}");
+    }
+}
+
+#[test]
+fn pull_asks_for_nothing_but_pull() {
+    let asked = "the registry refuses access (401): log in with `podman login` or `docker login`, or give --username";
+    let refused = "which is another repository";
+    for (scope, part) in [
+        ("repository:other/secret:pull", refused),
+        (
+            "repository:team/hooks:pull repository:other/secret:pull",
+            refused,
+        ),
+        ("registry:catalog:*", asked),
+        ("repository:team/hooks:*", asked),
+        ("repository:team/hooks:delete,push", asked),
+        ("repository:team/hooks:pull", asked),
+        ("repository:team/hooks/../x:pull", refused),
+    ] {
+        let service = ScriptedRegistry::start(|_| Answer::of(br#"{"token": "x"}"#.to_vec()));
+        let challenge = format!(
+            "Bearer realm=\"http://{}/t\",service=\"s\",scope=\"{scope}\"",
+            service.host()
+        );
+        let registry = ScriptedRegistry::start(move |_| Answer::challenge(&challenge));
+        let temp_dir = tempfile::tempdir().unwrap();
+        let output = pull_as_alice(
+            &registry,
+            "team/hooks:1",
+            &temp_dir.path().join("into"),
+            &[],
+        );
+        assert_outcome(scope, temp_dir.path(), &output, &Refused(1, part));
+        let expected: &[&str] = match part == asked {
+            true => &["/t?scope=repository%3Ateam%2Fhooks%3Apull&service=s"],
+            false => &[],
+        };
+        assert_eq!(service.paths(), expected, "{scope}");
+    }
 }
