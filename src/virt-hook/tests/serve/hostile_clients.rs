@@ -17,17 +17,13 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::example_modules::example;
-use crate::served_sidecar::{Pod, RunningServe, XML, stock_launcher_client, vmi};
+use crate::served_sidecar::{Pod, RunningServe, TEST_TIMEOUT, XML, stock_launcher_client, vmi};
 
 const DEFINE: &str = "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain";
 /// What a client that reads nothing may cost.
 const CLIENT_BYTES: u64 = 8_000_000;
 /// What all clients together may cost: the limit of messages, and 128 connections.
 const ALL_CLIENTS_BYTES: u64 = 28_000_000;
-/// A call is answered in less than a second; on a busy machine a debug build takes longer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The end is reached in less than two seconds.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a client sends after the preface, and then reads nothing.
 struct Attack {
@@ -163,7 +159,7 @@ fn memory(served: &RunningServe, name: &str) -> u64 {
 
 async fn info_is_answered(socket: &Path) -> Duration {
     let begun = Instant::now();
-    let info = timeout(ANSWER_TIMEOUT, stock_launcher_client::info(socket)).await;
+    let info = timeout(TEST_TIMEOUT, stock_launcher_client::info(socket)).await;
     info.expect("Info is answered").unwrap();
     begun.elapsed()
 }
@@ -274,18 +270,18 @@ async fn thousand_idle_clients_lock_nobody_out() {
     let begun = Instant::now();
     // A client whose connection was closed connects again.
     let info = existing.info(proto::hooks::info::InfoParams {});
-    timeout(ANSWER_TIMEOUT, info).await.unwrap().unwrap();
+    timeout(TEST_TIMEOUT, info).await.unwrap().unwrap();
     println!(
         "with 1000 idle clients, a new one is answered after {answered_after:?}, an old one after {:?}",
         begun.elapsed()
     );
     // The first are closed, the last are not. A server of HTTP/2 sends its settings first.
     let (mut byte, mut rest) = ([0; 1], Vec::new());
-    let closed = timeout(ANSWER_TIMEOUT, idle[0].read_to_end(&mut rest)).await;
+    let closed = timeout(TEST_TIMEOUT, idle[0].read_to_end(&mut rest)).await;
     drop(closed.expect("the first is closed"));
     let last = idle.last_mut().unwrap();
     assert!(
-        timeout(ANSWER_TIMEOUT, last.read(&mut byte))
+        timeout(TEST_TIMEOUT, last.read(&mut byte))
             .await
             .unwrap()
             .unwrap()
@@ -317,7 +313,7 @@ async fn sigterm_ends_the_program_although_clients_hold_calls_open() {
             }
             let begun = Instant::now();
             served.terminate();
-            let stderr = timeout(END_TIMEOUT, served.wait_for_exit(0)).await;
+            let stderr = timeout(TEST_TIMEOUT, served.wait_for_exit(0)).await;
             stderr.expect("the program ends");
             println!(
                 "{arguments:?}, {connections} clients: ended after {:?}",

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use crate::example_modules::{example, hook_at_every_point};
 use crate::prometheus_parser::Exposition;
@@ -12,8 +13,9 @@ use crate::served_sidecar::{
 };
 use proto::hooks::v1alpha3;
 
-/// The address in the log. The rest of the log is read and dropped, so that the pipe never fills.
-async fn address(served: &mut RunningServe) -> SocketAddr {
+/// The address in the log, and the rest of the log, which ends with the program. It is read at once, so that the pipe never
+/// fills.
+async fn address_and_log(served: &mut RunningServe) -> (SocketAddr, JoinHandle<String>) {
     let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
     let address = async {
         loop {
@@ -26,8 +28,14 @@ async fn address(served: &mut RunningServe) -> SocketAddr {
         }
     };
     let address = tokio::time::timeout(TEST_TIMEOUT, address).await.unwrap();
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    address
+    let rest = tokio::spawn(async move {
+        let mut rest = String::new();
+        while let Ok(Some(line)) = lines.next_line().await {
+            rest += &format!("{line}\n");
+        }
+        rest
+    });
+    (address, rest)
 }
 
 fn strip_ansi(text: &[u8]) -> Vec<u8> {
@@ -77,7 +85,7 @@ async fn define(pod: &Pod, vmi: String) -> bool {
 async fn metrics_have_calls_outcomes_and_durations() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&hook_at_every_point()], &["--metrics", "127.0.0.1:0"]);
-    let address = address(&mut served).await;
+    let (address, _) = address_and_log(&mut served).await;
     served.wait_until_ready().await;
     let hook = ("hook", "hook_at_every_point");
     let calls = |metrics: &Exposition, point: &str, outcome: &str| {
@@ -141,7 +149,7 @@ async fn the_log_ends_with_the_calls_of_each_hook() {
 async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);
-    let address = address(&mut served).await;
+    let (address, log) = address_and_log(&mut served).await;
     served.wait_until_ready().await;
     // More connections than are served at a time. Half of them send nothing, none completes its request.
     let mut slow = Vec::new();
@@ -184,6 +192,12 @@ async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     served.terminate();
     let status = tokio::time::timeout(TEST_TIMEOUT, served.child.wait()).await;
     assert_eq!(status.unwrap().unwrap().code(), Some(0));
+    // The first of the stalled was closed to make room, and not only for its silence.
+    let log = log.await.unwrap();
+    assert!(
+        log.contains("those that were idle longest are closed"),
+        "{log}"
+    );
 }
 
 #[tokio::test]

@@ -5,10 +5,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::handwritten_module::editing_module;
+use super::virt_hook_program::output_in_time;
 use super::{ProgramOutput, program, text, vmi, write};
 
 /// What prepares a directory, which has a good module as `hook.wasm`.
@@ -132,11 +134,7 @@ fn run(prepare: Prepare) -> ProgramOutput {
     prepare(&directory);
     let mut program = program();
     program.args(["run", text(&directory), "--vmi", text(&vmi)]);
-    program
-        .env("ENVIRONMENT_SECRET", "priority")
-        .output()
-        .unwrap()
-        .into()
+    output_in_time(program.env("ENVIRONMENT_SECRET", "priority"))
 }
 
 #[test]
@@ -174,15 +172,7 @@ fn a_policy_without_an_end_is_refused_at_once() {
         let mut program = program();
         program.args(["run", text(&path), "--vmi", text(&vmi), "--policy", policy]);
         // A pipe into which nobody writes.
-        let child = program.stdin(std::process::Stdio::piped());
-        let mut child = child
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take();
-        let refused = ProgramOutput::from(child.wait_with_output().unwrap());
-        drop(stdin);
+        let refused = output_in_time(program.stdin(Stdio::piped()));
         assert_eq!(refused.code, 2, "{policy}: {}{}", refused.out, refused.err);
         assert!(refused.err.contains(policy), "{policy}: {}", refused.err);
     }

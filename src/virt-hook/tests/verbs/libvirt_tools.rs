@@ -111,6 +111,17 @@ fn what_libvirt_refused_is_reported_although_its_tools_then_fail() {
     assert!(message.contains("virsh does not start"), "{message}");
 }
 
+/// libvirt waits for the end of a QEMU that it has killed, and takes one that nobody reaps for alive.
+#[test]
+fn processes_whose_parent_has_ended_are_reaped_while_the_tool_runs() {
+    let virsh = "orphan=$(sh -c 'sleep 0.1 >/dev/null 2>&1 & echo $!')\n\
+        for n in $(seq 100); do kill -0 $orphan 2>/dev/null || break; sleep 0.1; done\n\
+        kill -0 $orphan 2>/dev/null && echo not-reaped || echo 9.0.0\n";
+    let json = check_with(&[("virsh", virsh)]).json();
+    let (verdict, message) = verdict_and_message(&json, "libvirt version");
+    assert_eq!(verdict, "passed", "{message}");
+}
+
 #[test]
 fn no_tool_runs_as_root() {
     let own = rustix::process::geteuid();

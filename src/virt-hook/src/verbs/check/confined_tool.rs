@@ -158,6 +158,7 @@ impl ConfinedTool {
             if Instant::now() >= deadline || getppid() != parent {
                 break TIMED_OUT;
             }
+            reap_orphans(pid)?;
             thread::sleep(POLL_INTERVAL);
         };
         end_descendants()?;
@@ -281,6 +282,18 @@ fn limit_resources() -> rustix::io::Result<()> {
             maximum: Some(limit),
         };
         setrlimit(resource, limit)?;
+    }
+    Ok(())
+}
+
+/// Reaps the processes whose parent has ended, and which have ended too. libvirt kills a QEMU that it has asked for its
+/// capabilities, and waits for seconds if nobody reaps it.
+fn reap_orphans(tool: Pid) -> io::Result<()> {
+    for child in children()?.into_iter().filter(|child| *child != tool) {
+        waitid(
+            WaitId::Pid(child),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        )?;
     }
     Ok(())
 }

@@ -322,6 +322,69 @@ mod tests {
     }
 
     #[test]
+    fn what_libvirt_answered_before_its_tools_failed_is_reported() {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let unavailable = || Some("virsh is not installed".to_owned());
+        for (results, define, unchanged) in [
+            (
+                DefineResults {
+                    unavailable: unavailable(),
+                    ..DefineResults::default()
+                },
+                "not checked  libvirt: virsh is not installed\n",
+                "not checked  after libvirt: virsh is not installed\n",
+            ),
+            (
+                DefineResults {
+                    withheld: lines(&["a: /domain/os"]),
+                    unavailable: unavailable(),
+                    ..DefineResults::default()
+                },
+                "names; virsh is not installed\n               a: /domain/os\n",
+                "names; virsh is not installed\n               a: /domain/os\n",
+            ),
+            (
+                DefineResults {
+                    defined: 2,
+                    changed_again: lines(&["a: /domain/title"]),
+                    unavailable: unavailable(),
+                    ..DefineResults::default()
+                },
+                "not checked  libvirt: virsh is not installed; 2 domains were defined before\n",
+                "FAILED       after libvirt: ",
+            ),
+            (
+                DefineResults {
+                    defined: 1,
+                    withheld: lines(&["a: /domain/os"]),
+                    refused: lines(&["b: no"]),
+                    unavailable: unavailable(),
+                    ..DefineResults::default()
+                },
+                "FAILED       libvirt: libvirt refuses the domain with the hook's changes\n               b: no\n",
+                "names; virsh is not installed; 1 domains were defined before\n               a: /domain/os\n",
+            ),
+            (
+                DefineResults {
+                    defined: 1,
+                    withheld: lines(&["a: /domain/os"]),
+                    ..DefineResults::default()
+                },
+                "not checked  libvirt: libvirt would run",
+                "not checked  after libvirt: libvirt would run",
+            ),
+        ] {
+            let texts: Vec<String> = results
+                .findings()
+                .iter()
+                .map(|finding| finding.text(Default::default()))
+                .collect();
+            assert!(texts[0].contains(define), "{texts:#?}");
+            assert!(texts[1].contains(unchanged), "{texts:#?}");
+        }
+    }
+
+    #[test]
     fn any_directory_is_one_parameter_of_the_uri() {
         let encoded = uri_encoded(Path::new("/tmp/a&b=c %\u{e4}/.tmpX-1"));
         assert_eq!(encoded, "/tmp/a%26b%3Dc%20%25%C3%A4/.tmpX-1");
