@@ -4,6 +4,8 @@
 mod call_errors_and_lost_elements;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
+#[path = "../support/handwritten_module.rs"]
+mod handwritten_module;
 mod hostile_clients;
 mod metrics;
 mod plugin_calls;
