@@ -3,7 +3,14 @@
 
 use serde_json::{Value, json};
 
-const TEMPLATE: &str = include_str!("handwritten_module.wat");
+/// A hook that returns its input, with places for what a test adds.
+const TEMPLATE: &str = include_str!("../../../hook-host/tests/fixture/handwritten_guest.wat");
+const FIELDS: &str = include_str!("handwritten_module_fields.wat");
+/// The functions of the host that [`FIELDS`] calls.
+const IMPORTS: &str = r#"
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))"#;
 
 /// A module that replaces the first `needle` of a domain by `text`, unless the domain has `text` already. It declares
 /// `paths`.
@@ -41,19 +48,20 @@ fn module(wishes: &Value, needle: &str, text: &str, file: &str, define: &str) ->
 fn core_module(wishes: &Value, needle: &str, text: &str, file: &str, define: &str) -> Vec<u8> {
     let points = json!([{"name": "OnDefineDomain"}]);
     let description = json!({"name": "stranger", "hookPoints": points, "wishes": wishes});
-    let mut source = TEMPLATE.to_owned();
     let description = description.to_string();
-    for (name, value) in [
-        ("DESCRIPTION", &description[..]),
-        ("NEEDLE", needle),
-        ("TEXT", text),
-        ("FILE", file),
-    ] {
+    let mut fields = FIELDS.to_owned();
+    for (name, value) in [("NEEDLE", needle), ("TEXT", text), ("FILE", file)] {
         let escaped: String = value.bytes().map(|byte| format!("\\{byte:02x}")).collect();
-        source = source
+        fields = fields
             .replace(&format!("{name}_LENGTH"), &value.len().to_string())
             .replace(&format!("\"{name}\""), &format!("\"{escaped}\""));
     }
-    let source = source.replace("DEFINE))", &format!("{define}))"));
+    let source = TEMPLATE
+        .replace("DESCRIPTION", &description.escape_default().to_string())
+        .replace("LENGTH", &description.len().to_string())
+        .replace("\n  ;;IMPORTS", IMPORTS)
+        .replace("\n  ;;FIELDS", &format!("\n{fields}"))
+        .replace("\n    ;;DOCUMENTS", "")
+        .replace("\n    ;;DEFINE", &format!("\n    (return {define})"));
     wat::parse_str(source).unwrap()
 }

@@ -1,11 +1,12 @@
 //! A workspace of hooks in Rust, which share the SDK, the lock file and the target directory.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use toml_edit::{Array, DocumentMut, Value};
+
+use crate::output_file;
 
 const MANIFEST: &str = "Cargo.toml";
 /// The table with the list of members.
@@ -61,6 +62,8 @@ impl HookWorkspace {
         if members(&mut manifest).is_none() {
             return Err(no_members(&path));
         }
+        // Before anything is written.
+        output_file::refuse_link(&path)?;
         Ok(Some(Self(parent.to_owned())))
     }
 
@@ -70,16 +73,7 @@ impl HookWorkspace {
         let path_text = || path.display().to_string();
         let text = fs::read_to_string(&path).with_context(path_text)?;
         let text = with_member(&text, name).ok_or_else(|| no_members(&path))?;
-        let mut temp_file = tempfile::Builder::new()
-            .prefix(".new-")
-            .tempfile_in(&self.0)
-            .with_context(path_text)?;
-        temp_file
-            .write_all(text.as_bytes())
-            .with_context(path_text)?;
-        let permissions = fs::metadata(&path).with_context(path_text)?.permissions();
-        fs::set_permissions(temp_file.path(), permissions).with_context(path_text)?;
-        temp_file.persist(&path).map(drop).with_context(path_text)
+        output_file::rewrite(&path, text.as_bytes())
     }
 }
 
@@ -196,6 +190,16 @@ mod tests {
             let error = around().unwrap_err().to_string();
             assert!(error.contains("no line `members = [`"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_manifest_that_is_a_link_is_refused_before_anything_is_written() {
+        let temp_dir = tempfile::tempdir().unwrap();
+        fs::write(temp_dir.path().join("elsewhere.toml"), MANIFEST_TEXT).unwrap();
+        let manifest = temp_dir.path().join(MANIFEST);
+        std::os::unix::fs::symlink("elsewhere.toml", &manifest).unwrap();
+        let error = HookWorkspace::around(&temp_dir.path().join("b")).unwrap_err();
+        assert!(error.to_string().contains("a symbolic link"), "{error}");
     }
 
     #[test]

@@ -1,29 +1,9 @@
-;; A hook written by hand, which a test completes: it replaces the words in capitals. "DEFINE" becomes a call of $edit or
-;; $refuse_with_file.
-(module
-  (import "wasi_snapshot_preview1" "path_open"
-    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
-  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
-  (memory (export "memory") 64)
-  (data (i32.const 1024) "DESCRIPTION")
+;; What handwritten modules of these tests have besides the template, beside which they stand: a test replaces the words in
+;; capitals, and calls $edit, $veto or $refuse_with_file.
   (data (i32.const 24576) "NEEDLE")
   (data (i32.const 28672) "TEXT")
   (data (i32.const 32768) "FILE")
-  (global $free (mut i32) (i32.const 65536))
-
-  (func $room (export "cabi_realloc") (param i32 i32 i32) (param $size i32) (result i32)
-    (local $at i32)
-    (local.set $at (global.get $free))
-    (global.set $free
-      (i32.and (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 7)) (i32.const -8)))
-    (local.get $at))
-
-  ;; The results `ok` and `veto`, with a text.
-  (func $ok (param $at i32) (param $length i32) (result i32)
-    (i32.store (i32.const 32) (i32.const 0))
-    (i32.store (i32.const 36) (local.get $at))
-    (i32.store (i32.const 40) (local.get $length))
-    (i32.const 32))
+  ;; The result `veto` with a text.
   (func $veto (param $at i32) (param $length i32) (result i32)
     (i32.store (i32.const 32) (i32.const 1))
     (i32.store (i32.const 36) (i32.const 0))
@@ -59,7 +39,7 @@
           (i32.eq (local.get $at) (i32.const -1))
           (i32.ne (i32.const -1)
             (call $find (local.get $xml) (local.get $length) (i32.const 28672) (i32.const TEXT_LENGTH))))
-      (then (return (call $ok (local.get $xml) (local.get $length)))))
+      (then (return (call $done (local.get $xml) (local.get $length)))))
     (local.set $out (global.get $free))
     (local.set $rest (i32.add (local.get $at) (i32.const NEEDLE_LENGTH)))
     (memory.copy (local.get $out) (local.get $xml) (local.get $at))
@@ -68,7 +48,7 @@
       (i32.add (i32.add (local.get $out) (local.get $at)) (i32.const TEXT_LENGTH))
       (i32.add (local.get $xml) (local.get $rest))
       (i32.sub (local.get $length) (local.get $rest)))
-    (call $ok (local.get $out)
+    (call $done (local.get $out)
       (i32.sub (i32.add (local.get $length) (i32.const TEXT_LENGTH)) (i32.const NEEDLE_LENGTH))))
 
   ;; Refuses the VM with the content of FILE in the first directory. Traps if that cannot be read.
@@ -81,18 +61,3 @@
     (if (call $read (i32.load (i32.const 64)) (i32.const 72) (i32.const 1) (i32.const 80))
       (then unreachable))
     (call $veto (i32.const 40960) (i32.load (i32.const 80))))
-
-  (func (export "virt-hook:hooks/handler@0.1.0#describe") (result i32)
-    (i32.store (i32.const 16) (i32.const 1024))
-    (i32.store (i32.const 20) (i32.const DESCRIPTION_LENGTH))
-    (i32.const 16))
-  (func (export "virt-hook:hooks/handler@0.1.0#pre-start") (param i32 i32) (result i32)
-    (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "virt-hook:hooks/handler@0.1.0#shutdown") (result i32)
-    (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "virt-hook:hooks/handler@0.1.0#pre-cloud-init-iso")
-    (param i32 i32 i32 i32) (param $list i32) (param $length i32) (result i32)
-    (call $ok (local.get $list) (local.get $length)))
-  (func (export "virt-hook:hooks/handler@0.1.0#on-define-domain")
-    (param i32 i32) (param $xml i32) (param $length i32) (result i32)
-    DEFINE))
