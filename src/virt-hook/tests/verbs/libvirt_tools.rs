@@ -82,9 +82,10 @@ fn a_tool_that_does_not_start_or_does_not_answer_gives_no_verdict() {
 /// What libvirt does not survive, or never finishes, with the hook alone is the hook's fault.
 #[test]
 fn a_domain_that_libvirt_does_not_survive_with_the_hook_alone_is_refused() {
-    for (hooked, part) in [
-        ("kill -9 $$", "virsh was killed"),
-        ("exit 124", "virsh did not answer within 60s"),
+    for (hooked, part, vmis) in [
+        ("kill -9 $$", "virsh was killed", 7),
+        // After the second, libvirt is given no other domain.
+        ("exit 124", "virsh did not answer within 60s", 2),
     ] {
         let json = check_with(&[("virsh", &VIRSH.replace("HOOKED", hooked))]).json();
         let finding = finding_of(&json, "libvirt");
@@ -92,6 +93,8 @@ fn a_domain_that_libvirt_does_not_survive_with_the_hook_alone_is_refused() {
         let details = finding["details"].to_string();
         assert!(details.contains(part), "{hooked}: {details}");
         assert!(details.contains("/domain/title"), "{hooked}: {details}");
+        let names = details.split(": libvirt says").next().unwrap();
+        assert_eq!(names.split(", ").count(), vmis, "{hooked}: {details}");
     }
 }
 

@@ -44,6 +44,9 @@ pub(super) const CLEANUP_DEADLINE: Duration = Duration::from_secs(5);
 /// The interval at which children are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The directory with this process's threads.
+const THREADS: &str = "/proc/self/task";
+
 /// Most address space of a tool, and of each process that it starts, in bytes. QEMU, of which libvirt queries the
 /// capabilities, reserves 1 GiB for translated code.
 const MAX_ADDRESS_SPACE: u64 = 4 << 30;
@@ -127,6 +130,8 @@ impl ConfinedTool {
         set_child_subreaper(Some(getpid())).map_err(RunError::not_confined)?;
         limit_resources().map_err(RunError::not_confined)?;
         self.restrict().map_err(RunError::not_confined)?;
+        // What the tool leaves behind has to be found.
+        children().map_err(RunError::not_confined)?;
         let tool = self.start().map_err(RunError::NotStarted)?;
         self.wait(tool, parent).map_err(RunError::NotEnded)
     }
@@ -320,8 +325,12 @@ fn end_descendants() -> io::Result<()> {
 /// The children of this process: those that each of its threads has started or inherited.
 fn children() -> io::Result<Vec<Pid>> {
     let mut pids = Vec::new();
-    for thread in fs::read_dir("/proc/self/task")? {
-        let children = fs::read_to_string(thread?.path().join("children"))?;
+    for thread in fs::read_dir(THREADS)? {
+        let path = thread?.path().join("children");
+        let children = fs::read_to_string(&path);
+        let children = children.map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
         let numbers = children.split_ascii_whitespace();
         pids.extend(numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?)));
     }

@@ -6,6 +6,7 @@
 //! files that the domain names. libvirt reads no domain with dangerous changes
 //! ([`first_dangerous_change`]); what is left is confined ([`super::confined_tool`]), since a VMI may be a stranger's, too.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -23,13 +24,18 @@ const UNCHANGED_CHECK: &str = "after libvirt";
 const DOMAIN_FILE: &str = "domain.xml";
 /// The directory in libvirt's root, which is the private directory, with the capabilities of QEMU.
 const CACHE_DIR: &str = "cache";
+/// After this many domains to which libvirt gave no answer, the others are left out: each costs the tool's deadline.
+const MAX_HANGS: usize = 2;
 /// Why libvirt does not read a domain with dangerous changes.
 const WITHHELD: &str = "libvirt would run programs or delete files that it names";
 
 /// Two findings about a hook f and the domain x of each VMI: libvirt defines f(x) if it defines x; and f leaves the
 /// domain that libvirt returns for f(x) unchanged. A domain with dangerous changes is not checked.
 pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failure> {
-    let libvirt = EmbeddedLibvirt(ToolSandbox::new().map_err(Failure::Internal)?);
+    let libvirt = EmbeddedLibvirt {
+        sandbox: ToolSandbox::new().map_err(Failure::Internal)?,
+        hangs: Cell::new(0),
+    };
     let mut results = DefineResults::default();
     for run in behaviour.runs_without_error() {
         match libvirt.redefine(behaviour, run)? {
@@ -45,6 +51,10 @@ pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failur
                 break;
             }
             RedefineResult::RefusedWithoutHook(why) => results.refused_without_hook.push(why),
+        }
+        if libvirt.hangs.get() >= MAX_HANGS {
+            results.unavailable = Some(format!("libvirt gave no answer {MAX_HANGS} times"));
+            break;
         }
     }
     Ok(results.findings())
@@ -166,7 +176,11 @@ enum DefineAnswer {
     Refused(String),
 }
 
-struct EmbeddedLibvirt(ToolSandbox);
+struct EmbeddedLibvirt {
+    sandbox: ToolSandbox,
+    /// How many domains libvirt gave no answer to.
+    hangs: Cell<usize>,
+}
 
 impl EmbeddedLibvirt {
     fn redefine(
@@ -218,7 +232,7 @@ impl EmbeddedLibvirt {
             let reason = "its name is not one that Kubernetes accepts, and is not given to virsh";
             return Ok(DefineAnswer::Refused(reason.to_owned()));
         }
-        self.0
+        self.sandbox
             .write_input(DOMAIN_FILE, xml)
             .map_err(|error| ToolError::Io(DOMAIN_FILE, io::Error::other(error)))?;
         let output = self.virsh(&format!(
@@ -226,6 +240,9 @@ impl EmbeddedLibvirt {
         ));
         self.forget_domains()
             .map_err(|error| ToolError::Io("libvirt's directory", error))?;
+        if let Err(ToolError::Deadline(_)) = output {
+            self.hangs.update(|hangs| hangs + 1);
+        }
         let output = output?;
         let end = "</domain>";
         Ok(
@@ -241,7 +258,7 @@ impl EmbeddedLibvirt {
     /// Removes what libvirt keeps about domains, so that the next one may have the same name. What it found out about QEMU in
     /// seconds stays.
     fn forget_domains(&self) -> io::Result<()> {
-        for entry in fs::read_dir(self.0.private_dir())? {
+        for entry in fs::read_dir(self.sandbox.private_dir())? {
             let entry = entry?;
             if entry.file_name() == CACHE_DIR {
                 continue;
@@ -255,9 +272,12 @@ impl EmbeddedLibvirt {
     }
 
     fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
-        let connect = format!("qemu:///embed?root={}", uri_encoded(self.0.private_dir()));
+        let connect = format!(
+            "qemu:///embed?root={}",
+            uri_encoded(self.sandbox.private_dir())
+        );
         let arguments = ["--quiet", "--connect", &connect, commands];
-        self.0.run("virsh", arguments.map(Into::into).into())
+        self.sandbox.run("virsh", arguments.map(Into::into).into())
     }
 }
 
