@@ -65,7 +65,9 @@ fn base_board_and_smbios_mode_are_added_to_a_domain_without_them(hook: Hook) {
 #[hooks_sdk_testing::test(Smbios)]
 fn a_domain_without_sysinfo_is_refused(hook: Hook) {
     let without_sysinfo = WITHOUT_TABLES.replace("  <sysinfo type='smbios'/>\n", "");
-    let denied = hook.on_define_domain(&vmi("Acme"), &without_sysinfo).denied();
+    let denied = hook
+        .on_define_domain(&vmi("Acme"), &without_sysinfo)
+        .denied();
     assert!(denied.contains("/domain/sysinfo"), "{denied}");
     let without = r#"{"metadata":{"name":"vm"}}"#;
     let unchanged = hook.on_define_domain(without, &without_sysinfo).ok();
