@@ -134,6 +134,9 @@ fn patterns_match_as_documented() {
     let vnc = |address: &str| format!("<graphics type='vnc' port='5900' listen='{address}'/>");
     assert!(permits("/domain/**", "", &vnc("127.0.0.1")));
     assert!(!permits("/domain/**", "", &vnc("0.0.0.0")));
+    let without_address = "<graphics type='vnc' port='5900'/>";
+    assert!(!permits("/domain/**", "", without_address));
+    assert!(!permits("/domain/**", &vnc("127.0.0.1"), without_address));
     let disk = |queues: &str, bus: &str| {
         format!(
             "<disk><driver name='qemu' queues='{queues}'/><target dev='vda' bus='{bus}'/></disk>"

@@ -61,7 +61,8 @@ mod tests {
     use domain_xml::host::{Budget, diff};
 
     use super::*;
-    use crate::policy::NotGranted;
+    use crate::policy::permission::libvirt_schema_for_tests;
+    use crate::policy::{NotGranted, dangerous_values};
 
     const DOMAIN: &str = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\
         <name>ns_vm</name><title>t</title><memory>1</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type>\
@@ -95,6 +96,30 @@ mod tests {
         assert_eq!(patterns().count(), lines.count());
     }
 
+    /// No wildcard matches a dangerous value, so that `**` alone would refuse some values of what it accepts.
+    #[test]
+    fn nodes_with_dangerous_values_below_a_whole_element_have_lines_of_their_own() {
+        let lines: Vec<&str> = ACCEPTED_CHANGES.lines().collect();
+        let (mut found, mut missing) = (0, Vec::new());
+        for (path, attribute) in libvirt_schema_for_tests::read().leaves.into_keys() {
+            let attribute = attribute.map_or(String::new(), |name| format!("/@{name}"));
+            let path = format!("/{}{attribute}", path.join("/"));
+            let is_below = |line: &&str| {
+                let whole = line.strip_suffix("**");
+                whole.is_some_and(|whole| path.starts_with(whole))
+            };
+            let pattern = PathPattern::parse(&path).unwrap();
+            if !lines.iter().any(is_below) || dangerous_values(&pattern).is_empty() {
+                continue;
+            }
+            found += 1;
+            if !lines.contains(&path.as_str()) {
+                missing.push(path);
+            }
+        }
+        assert!(found > 0 && missing.is_empty(), "{missing:?}");
+    }
+
     #[test]
     fn host_dependent_settings_may_change() {
         for (from, to) in [
@@ -115,6 +140,18 @@ mod tests {
             ("</type>", "</type><kernel>/k</kernel>"),
             ("<loader>/l", "<loader>/m"),
             ("</devices>", "<graphics type='vnc' port='-1'/></devices>"),
+            (
+                "</devices>",
+                "<graphics type='vnc'><listen type='address' address='10.0.0.1'/></graphics></devices>",
+            ),
+            (
+                "</devices>",
+                "<graphics type='vnc'><listen type='network' network='n'/></graphics></devices>",
+            ),
+            (
+                "<disk type='file' device='disk'>",
+                "<disk type='file' device='disk'><boot order='1'/>",
+            ),
             ("</domain>", "<seclabel type='none'/></domain>"),
             (
                 "<model type='virtio'/>",

@@ -84,6 +84,12 @@ impl<'a> ChangeCheck<'_, 'a> {
         }
         let reserved =
             elements().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
+        let new_defaults = match (&before, &after) {
+            (Some(before), Some(after)) => {
+                dangerous_set::new_dangerous_defaults(before.element, after.element, self.budget)
+            }
+            _ => Vec::new(),
+        };
         let mut ambiguous_pattern = parent.and_then(|parent| parent.ambiguous_pattern);
         let start = parent.is_none().then(|| PatternStates::start(self.set));
         let from = start
@@ -110,6 +116,7 @@ impl<'a> ChangeCheck<'_, 'a> {
             enclosing_danger,
             own_danger,
             reserved,
+            new_defaults,
             ambiguous_pattern,
         }
     }

@@ -76,6 +76,9 @@ impl<'a> ChangeCheck<'_, 'a> {
         {
             checked = self.check_duplicates(parent, last, &path);
         }
+        if checked.is_ok() {
+            checked = self.check_new_defaults(ancestry, change, place);
+        }
         if let Err(refusal) = &mut checked
             && let RefusalReason::NoPattern { nearest } = &mut refusal.reason
         {
@@ -85,6 +88,22 @@ impl<'a> ChangeCheck<'_, 'a> {
                 deepest_first.find_map(|element| element.pattern_states.first_alive(self.set));
         }
         checked
+    }
+
+    /// Checks the attributes for which libvirt takes a dangerous default because of the change.
+    fn check_new_defaults(
+        &mut self,
+        ancestry: &[ElementMatchState<'a>],
+        change: &Change,
+        place: &Place,
+    ) -> CheckResult {
+        let paths = suggested_pattern::ancestry(change, place);
+        for (element, path) in ancestry.iter().rev().zip(paths) {
+            for name in &element.new_defaults {
+                self.check_attribute(element, name, || format!("{path}/@{name}"))?;
+            }
+        }
+        Ok(())
     }
 
     fn check_element(

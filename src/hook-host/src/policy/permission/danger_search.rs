@@ -1,6 +1,6 @@
 //! Finds the dangerous nodes of a change, whether it is permitted or not.
 
-use domain_xml::host::{Change, ChangeKind, Part, Place};
+use domain_xml::host::{Budget, Change, ChangeKind, Part, Place};
 use domain_xml::host::{DocumentIndex, ElementAt};
 
 use super::dangerous_set::{self, DangerKind, NodeLocation};
@@ -52,13 +52,15 @@ pub(super) fn dangers<'a>(
     if place.part == Part::Element && change.kind != ChangeKind::Edited {
         let level = place.before.len().max(place.after.len());
         for (side, indices, location) in [
-            (before, &place.before, NodeLocation::Before),
-            (after, &place.after, NodeLocation::After),
+            (&mut *before, &place.before, NodeLocation::Before),
+            (&mut *after, &place.after, NodeLocation::After),
         ] {
             search.location = location;
             search.add_duplicates(side, indices, level)?;
         }
     }
+    search.location = NodeLocation::Edited;
+    search.add_new_defaults(change, place, before, after)?;
     Some(search.dangers)
 }
 
@@ -164,6 +166,40 @@ impl DangerSearch<'_> {
                 self.add_subtree(side, child, enclosing);
             }
             index += 1;
+        }
+        Some(())
+    }
+
+    /// Adds the attributes for which libvirt takes a dangerous default because of the change, in the elements of both
+    /// documents that the change is in.
+    fn add_new_defaults(
+        &mut self,
+        change: &Change,
+        place: &Place,
+        before: &mut DocumentIndex<'_>,
+        after: &mut DocumentIndex<'_>,
+    ) -> Option<()> {
+        let depth = place.before.len().max(place.after.len());
+        let paths: Vec<&str> = suggested_pattern::ancestry(change, place).collect();
+        let mut of_both = (before.root(), after.root());
+        for (level, indices) in place.before.iter().zip(&place.after).enumerate() {
+            let (index_before, index_after) = indices;
+            of_both = (
+                before.child(&of_both.0, *index_before)?,
+                after.child(&of_both.1, *index_after)?,
+            );
+            let (old, new) = (of_both.0.element, of_both.1.element);
+            let Some(path) = paths.get(depth - level - 1) else {
+                continue;
+            };
+            for name in dangerous_set::new_dangerous_defaults(old, new, &Budget::unlimited()) {
+                let kind = dangerous_set::of_attribute(name, new, of_both.1.parent, self.location);
+                let path = format!("{path}/@{name}");
+                // The removed attribute itself is there already.
+                if self.dangers.iter().all(|danger| danger.path != path) {
+                    self.add(kind, path);
+                }
+            }
         }
         Some(())
     }

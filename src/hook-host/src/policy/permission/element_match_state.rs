@@ -22,6 +22,8 @@ pub(super) struct ElementMatchState<'a> {
     /// The element's own danger, if a pattern must name the element.
     pub(super) own_danger: Option<DangerKind>,
     pub(super) reserved: Option<ReservedNode>,
+    /// In an element of both documents, the attributes for which libvirt takes a dangerous default now and did not before.
+    pub(super) new_defaults: Vec<&'static str>,
     /// The first pattern that stopped at an ambiguous predicate between the root and this element.
     pub(super) ambiguous_pattern: Option<usize>,
 }

@@ -1,5 +1,7 @@
 //! Candidates for a pattern that would permit a refused change.
 
+use domain_xml::host::{Change, Part, Place};
+
 /// Patterns for a node of a change, from the narrowest to the widest that names the node; then patterns for the
 /// inserted or removed element that contains the node.
 pub(super) fn candidates(path: &str, change: &str) -> Vec<String> {
@@ -29,6 +31,17 @@ fn without_predicates(path: &str) -> String {
 pub(super) fn parent(path: &str) -> &str {
     let slash = outside_predicates(path).filter(|(_, c)| *c == '/').last();
     &path[..slash.map_or(0, |(at, _)| at)]
+}
+
+/// The paths of the element that a change is of, or whose attribute the change is of, and of its ancestors, inner before
+/// outer.
+pub(super) fn ancestry<'a>(change: &'a Change, place: &Place) -> impl Iterator<Item = &'a str> {
+    let element = match place.part {
+        Part::Attribute(_) => parent(&change.path),
+        _ => change.path.as_str(),
+    };
+    std::iter::successors(Some(element), |path| Some(parent(path)))
+        .take_while(|path| !path.is_empty())
 }
 
 /// The characters outside of predicates, with their offsets.

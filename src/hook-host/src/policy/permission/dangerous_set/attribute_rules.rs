@@ -1,6 +1,7 @@
 //! The rules of the dangerous set for attributes.
 
 use super::DangerKind::*;
+use super::dangerous_defaults::{display_has_no_address, lacks_attribute, listen_has_no_address};
 use super::dangerous_values::{
     has_several_options, is_host_audio, is_host_character_device, is_host_display, is_host_smbios,
     is_host_tpm, is_keymap_file, is_not_file_or_block, is_not_loopback, is_out_of_process,
@@ -89,6 +90,14 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
         Some("disk"),
         Some("driver"),
         "error_policy",
+        When::AddedOrChangedTo(|policy| policy == "ignore"),
+        DiskAccess,
+    ),
+    // QEMU then gives the guest data that it has not read.
+    attribute_rule(
+        Some("disk"),
+        Some("driver"),
+        "rerror_policy",
         When::AddedOrChangedTo(|policy| policy == "ignore"),
         DiskAccess,
     ),
@@ -318,10 +327,23 @@ pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
     DangerousDefault {
         element: "interface",
         attribute: "type",
+        is_taken: |interface| lacks_attribute(interface, "type"),
     },
     // Without a path, newer versions of libvirt take the socket of the host's service.
     DangerousDefault {
         element: "quoteGenerationService",
         attribute: "path",
+        is_taken: |service| lacks_attribute(service, "path"),
+    },
+    // Without an address, VNC listens on `vnc_listen` of qemu.conf, which is 0.0.0.0 in KubeVirt's image and ours.
+    DangerousDefault {
+        element: "graphics",
+        attribute: "listen",
+        is_taken: display_has_no_address,
+    },
+    DangerousDefault {
+        element: "listen",
+        attribute: "address",
+        is_taken: listen_has_no_address,
     },
 ];

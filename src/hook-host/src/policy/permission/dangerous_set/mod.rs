@@ -11,6 +11,7 @@
 
 mod attribute_rules;
 mod danger_kind;
+mod dangerous_defaults;
 mod dangerous_values;
 mod element_rules;
 mod rule;
@@ -23,11 +24,12 @@ use std::sync::LazyLock;
 
 use domain_xml::Element;
 
-use attribute_rules::{ATTRIBUTE_RULES, DANGEROUS_DEFAULTS};
+use attribute_rules::ATTRIBUTE_RULES;
 use element_rules::ELEMENT_RULES;
 use rule::{Rule, When};
 
 pub use danger_kind::{DangerKind, UnknownDanger};
+pub(super) use dangerous_defaults::{dangerous_defaults, new_dangerous_defaults};
 
 /// The version of libvirt whose schema the rules were reviewed against.
 pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);
@@ -178,27 +180,16 @@ pub(super) fn of_attribute(
     let mut rules = rules_for(parent, name, Some(local(attribute)));
     // The value is only read if a rule needs it, because reading it scans the start tag.
     let rule = rules.find(|rule| match (location, element.attr(attribute)) {
-        // The attribute was removed, so it has no new value.
+        // The attribute is not there, so it has libvirt's default or no value.
         (NodeLocation::After | NodeLocation::Edited, None) => {
-            rule.applies(NodeLocation::Before, String::new)
+            let mut defaults = dangerous_defaults(element);
+            defaults.any(|name| name == local(attribute))
+                || rule.applies(NodeLocation::Before, String::new)
         }
         (location, value) => rule.applies(location, || value.unwrap_or_default().into_owned()),
     });
     let disguise = (!split_prefix(attribute).0.is_empty()).then_some(DangerKind::Disguise);
     rule.map(|rule| rule.kind).or(disguise)
-}
-
-/// The attributes that an element does not have, and for which libvirt uses a dangerous default.
-pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str> {
-    let name = local(element.tag_name());
-    let of_element = DANGEROUS_DEFAULTS
-        .iter()
-        .filter(move |default| default.element == name);
-    let absent = of_element.filter(|default| {
-        let mut names = element.attribute_names();
-        !names.any(|name| local(name) == default.attribute)
-    });
-    absent.map(|default| default.attribute)
 }
 
 /// Whether a pattern must name an element of this kind within an element of the kind `enclosing`. A

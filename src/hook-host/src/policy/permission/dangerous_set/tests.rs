@@ -109,8 +109,15 @@ fn kind_of(path: &str) -> Option<DangerKind> {
 #[test]
 fn every_attribute_with_a_dangerous_default_has_a_rule() {
     for default in DANGEROUS_DEFAULTS {
-        let new = format!("<domain><devices><{}/></devices></domain>", default.element);
-        let path = format!("/domain/devices/{}/@{}", default.element, default.attribute);
+        let parent = match default.element {
+            "listen" => "graphics/",
+            _ => "",
+        };
+        let element = format!("/domain/devices/{parent}{}", default.element);
+        let path = format!("{element}/@{}", default.attribute);
+        // The display has an address of its own, and the `<listen>` none.
+        let new =
+            domain(&element, "").replace("<graphics><listen", "<graphics listen='::1'><listen");
         assert!(danger("<domain/>", &new).is_some(), "{path}");
         assert_eq!(danger("<domain/>", &new), kind_of(&path), "{path}");
     }
