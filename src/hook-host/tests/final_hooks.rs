@@ -299,6 +299,135 @@ async fn a_final_hook_runs_after_sidecars_and_plugins() {
     assert_eq!(policies[3..], ["Ignore", "Fail", "Fail"]);
 }
 
+/// A Plugin of the VM's owner with a module that a rule names must not be skipped by `failureStrategy: Ignore`, or the
+/// rule would enforce nothing.
+#[tokio::test]
+async fn a_final_module_of_a_plugin_that_cannot_be_loaded_is_never_ignored() {
+    let late = module("late", 0, DESCRIPTION, "DESCRIBE");
+    let named = final_policy(&[&late]);
+    let other = final_policy(&[&module("other", 0, TITLE, "ENFORCED")]);
+    let elsewhere = named.replace("  final", "  namespaces: [elsewhere]\n  final");
+    let no_members = json!({});
+    let unsupported = json!({"condition": "vmi.Spec.exists(x, x)"});
+    let unknown = json!({"ofALaterVersion": 1});
+    for (name, policy, files, members, expected) in [
+        (
+            "its hook.yaml weakens it",
+            &named,
+            Files::HookYaml("priority: 1\n"),
+            &no_members,
+            Some("priority is not accepted beside a final hook"),
+        ),
+        (
+            "its hook.yaml is not YAML",
+            &named,
+            Files::HookYaml("{"),
+            &no_members,
+            Some("hook.yaml"),
+        ),
+        (
+            "its file cannot be read, so that any rule may name it",
+            &other,
+            Files::Directory,
+            &no_members,
+            Some("hook.wasm"),
+        ),
+        (
+            "its file is a link out of the directory",
+            &other,
+            Files::LinkOut,
+            &no_members,
+            Some("hook.wasm"),
+        ),
+        (
+            "its condition cannot be evaluated",
+            &named,
+            Files::Unchanged,
+            &unsupported,
+            Some("spec.domainHooks[0].condition"),
+        ),
+        (
+            "its hook has a member that is not known",
+            &named,
+            Files::Unchanged,
+            &unknown,
+            Some("ofALaterVersion"),
+        ),
+        (
+            "it has another digest",
+            &other,
+            Files::HookYaml("{"),
+            &no_members,
+            None,
+        ),
+        (
+            "the rule is for another namespace",
+            &elsewhere,
+            Files::HookYaml("{"),
+            &no_members,
+            None,
+        ),
+        (
+            "no rule is final",
+            &"sidecars: Allow\n".to_owned(),
+            Files::Directory,
+            &unsupported,
+            None,
+        ),
+    ] {
+        let pod = Pod::new();
+        let directory = pod.plugins().join("late");
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("hook.wasm");
+        fs::write(&file, &late.bytes).unwrap();
+        match files {
+            Files::Unchanged => {}
+            Files::HookYaml(text) => fs::write(directory.join("hook.yaml"), text).unwrap(),
+            Files::Directory => {
+                fs::remove_file(&file).unwrap();
+                fs::create_dir(&file).unwrap();
+            }
+            Files::LinkOut => {
+                let outside = pod.plugins().join("outside.wasm");
+                fs::rename(&file, &outside).unwrap();
+                std::os::unix::fs::symlink("../outside.wasm", &file).unwrap();
+            }
+        }
+        let mut hook = json!({
+            "sidecar": {"socketPath": directory.join("hook.sock")},
+            "failureStrategy": "Ignore",
+        });
+        let hook_members = hook.as_object_mut().unwrap();
+        hook_members.extend(members.as_object().unwrap().clone());
+        let plugins = json!([{"metadata": {"name": "late"}, "spec": {"domainHooks": [hook]}}]);
+        let plugins = Plugins::parse(plugins.to_string().as_bytes()).unwrap();
+        let chain = pod.chain(policy).await;
+        let defined = define_with(&chain, &plugins).await;
+        match expected {
+            None => assert_eq!(defined.unwrap().0, DOMAIN, "{name}"),
+            Some(reason) => {
+                let error = defined.expect_err(name).to_string();
+                let is_named = error.contains("plugin/late[0]") && error.contains(reason);
+                assert!(is_named, "{name}: {error}");
+                assert!(
+                    error.contains(
+                        "p.yaml:3:10 is about final hooks, whose failure is never ignored"
+                    ),
+                    "{name}: {error}"
+                );
+            }
+        }
+    }
+}
+
+/// What is wrong with the files of a plugin's module.
+enum Files {
+    Unchanged,
+    HookYaml(&'static str),
+    Directory,
+    LinkOut,
+}
+
 #[tokio::test]
 async fn a_final_hook_has_the_last_word_on_an_attached_device() {
     let pod = Pod::with_both();

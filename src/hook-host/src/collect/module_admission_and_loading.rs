@@ -33,6 +33,14 @@ impl Probe {
         admitted.map(drop)
     }
 
+    /// The digest of a module that is there, whether or not it may be loaded.
+    pub(super) async fn module_digest(&self, id: &HookId) -> Option<String> {
+        let (file, _) = self.open_module(id).await.ok()?;
+        let path = hook_path(&self.hooks_dir, id);
+        let sealed = self.loader.seal(&file, &path).await.ok()?;
+        Some(sealed.digest().to_owned())
+    }
+
     /// Loads a module. The operator's policy is checked before the module's content is parsed as WebAssembly, compiled
     /// or run, because "may not run" covers all three. The checked bytes are the compiled ones, because both come from
     /// one sealed copy.

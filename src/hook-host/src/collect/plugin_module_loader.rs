@@ -7,7 +7,7 @@ use super::hook_file::HookId;
 use super::hook_probe::{Probe, ProbeResult};
 use crate::Limits;
 use crate::hook::Hook;
-use crate::kubevirt_plugins::{LoadModule, ModuleFile};
+use crate::kubevirt_plugins::{LoadModule, ModuleFile, PluginLoadError};
 use crate::policy::OperatorPolicy;
 
 /// Loads modules of plugins, each with a new loader: plugins are known only at a boot, and
@@ -22,7 +22,7 @@ impl LoadModule for PluginModuleLoader {
         &'a self,
         file: &'a ModuleFile,
         limits: Limits,
-    ) -> BoxFuture<'a, Result<Hook, String>> {
+    ) -> BoxFuture<'a, Result<Hook, PluginLoadError>> {
         let loader = self.config.loader(self.operator.as_ref());
         let config = CollectConfig {
             limits,
@@ -35,13 +35,33 @@ impl LoadModule for PluginModuleLoader {
             file: file.file.clone(),
         };
         Box::pin(async move {
-            match probe.probe_module(&id).await {
-                ProbeResult::Ready(hook) => Ok(*hook),
+            let reason = match probe.probe_module(&id).await {
+                ProbeResult::Ready(hook) => return Ok(*hook),
                 ProbeResult::NotReady(reason)
                 | ProbeResult::Flawed(reason)
                 | ProbeResult::Refused(reason)
-                | ProbeResult::Fatal(reason) => Err(reason),
-            }
+                | ProbeResult::Fatal(reason) => reason,
+            };
+            // A plugin that exchanges its module now could have done so before.
+            let digest = match self.operator {
+                Some(_) => probe.module_digest(&id).await,
+                None => None,
+            };
+            Err(PluginLoadError {
+                reason,
+                final_rule: self.final_rule(digest.as_deref()),
+            })
         })
+    }
+
+    fn final_rule_of_unknown_module(&self) -> Option<String> {
+        self.final_rule(None)
+    }
+}
+
+impl PluginModuleLoader {
+    fn final_rule(&self, digest: Option<&str>) -> Option<String> {
+        let operator = self.operator.as_ref()?;
+        operator.first_final_rule(digest, &self.config.namespace)
     }
 }

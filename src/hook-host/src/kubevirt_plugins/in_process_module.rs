@@ -3,6 +3,10 @@
 //! `virt-hook serve --plugin` calls the same hook points for `MutateDomain`, so that one Plugin works
 //! with every launcher.
 
+use std::ffi::OsStr;
+use std::fs::DirEntry;
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -14,13 +18,25 @@ use crate::{HookPoint, Limits};
 
 /// Loads modules of plugins, with the settings from `hook.yaml` and the operator's policy.
 pub(crate) trait LoadModule: Send + Sync {
-    /// Loads a module whose calls have the limits `limits`; `describe` has the limits of any module. The error is why
-    /// the module cannot be used.
+    /// Loads a module whose calls have the limits `limits`; `describe` has the limits of any module.
     fn load_module<'a>(
         &'a self,
         file: &'a ModuleFile,
         limits: Limits,
-    ) -> BoxFuture<'a, Result<Hook, String>>;
+    ) -> BoxFuture<'a, Result<Hook, PluginLoadError>>;
+
+    /// The position of a `final: true` of the operator's policy that may apply to a module of which nothing is known.
+    fn final_rule_of_unknown_module(&self) -> Option<String>;
+}
+
+/// Why a plugin's module cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct PluginLoadError {
+    pub(crate) reason: String,
+    /// The position of the `final: true` of the operator's policy that names the module, or may name it. The failure of
+    /// a final hook is never ignored.
+    pub(crate) final_rule: Option<String>,
 }
 
 /// The file of a module in a plugin's directory.
@@ -42,6 +58,19 @@ impl PluginSocket {
             plugin: plugin.to_owned(),
             file,
         })
+    }
+}
+
+/// Whether a plugin's directory has a module, or cannot be read.
+pub(super) fn has_any_module(plugins_dir: &Path, plugin: &str) -> bool {
+    let is_module = |entry: io::Result<DirEntry>| {
+        entry.map_or(true, |entry| {
+            Path::new(&entry.file_name()).extension() == Some(OsStr::new("wasm"))
+        })
+    };
+    match std::fs::read_dir(plugins_dir.join(plugin)) {
+        Ok(mut entries) => entries.any(is_module),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
 

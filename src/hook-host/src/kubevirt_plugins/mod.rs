@@ -28,7 +28,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub(crate) use in_process_module::{LoadModule, ModuleFile};
+pub(crate) use in_process_module::{LoadModule, ModuleFile, PluginLoadError};
 pub(crate) use plan_plugin_hooks::{PlanContext, PlanEntry};
 use plugin_hook::PluginHook;
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Plugins;
 use super::cel_condition::ConditionCache;
 use super::evaluate_conditions::ConditionState;
-use super::in_process_module::{LoadModule, ModuleFile, PluginModule};
+use super::in_process_module::{self, LoadModule, ModuleFile, PluginLoadError, PluginModule};
 use super::plugin_call::PluginSidecar;
 use super::plugin_hook::{Action, PluginHook};
 use super::plugin_hook_body::UnusableHook;
@@ -105,8 +105,26 @@ impl PluginHook {
                 settings.failure_policy = FailurePolicy::Fail;
                 Err(self.unusable(reason))
             }
-            (ConditionState::Unsupported(reason), None) => Err(self.unusable(reason)),
-            (ConditionState::AllHold, None) => self.callee(context),
+            (ConditionState::Unsupported(reason), None) => {
+                let rule = self.final_rule_of_unloaded_module(context);
+                Err(self.unusable(with_failure_policy_of_final_hook(
+                    reason,
+                    rule,
+                    &mut settings,
+                )))
+            }
+            (ConditionState::AllHold, None) => match &self.action {
+                Action::Refused(reason) => {
+                    let rule = self.final_rule_of_unloaded_module(context);
+                    let reason = reason.clone();
+                    Err(self.unusable(with_failure_policy_of_final_hook(
+                        reason,
+                        rule,
+                        &mut settings,
+                    )))
+                }
+                Action::Sidecar(_) | Action::Cel => self.callee(context),
+            },
         };
         Ok(Candidate { settings, callee })
     }
@@ -117,7 +135,10 @@ impl PluginHook {
         context: PlanContext<'_>,
         loaded_by: Instant,
     ) -> Hook {
-        let Candidate { settings, callee } = candidate;
+        let Candidate {
+            mut settings,
+            callee,
+        } = candidate;
         let (error, rewrites_document) = match callee {
             Ok(Callee::Sidecar(sidecar)) => {
                 return Hook {
@@ -129,12 +150,17 @@ impl PluginHook {
             Ok(Callee::Module(file)) => {
                 let loading = self.load_module(&file, settings.failure_policy, context);
                 let loaded = timeout_at(loaded_by, loading).await;
-                let timed_out = || "the time for loading all modules of plugins is over".to_owned();
+                let timed_out = || PluginLoadError {
+                    reason: "the time for loading all modules of plugins is over".to_owned(),
+                    final_rule: self.final_rule_of_unloaded_module(context),
+                };
                 match loaded.unwrap_or_else(|_| Err(timed_out())) {
                     Ok(hook) => return hook,
-                    Err(reason) => {
+                    Err(PluginLoadError { reason, final_rule }) => {
                         let (plugin, file) = (&file.plugin, &file.file);
                         let reason = format!("module {plugin}/{file} of the plugin: {reason}");
+                        let reason =
+                            with_failure_policy_of_final_hook(reason, final_rule, &mut settings);
                         (self.unusable(reason), false)
                     }
                 }
@@ -157,8 +183,11 @@ impl PluginHook {
         file: &ModuleFile,
         failure_policy: FailurePolicy,
         context: PlanContext<'_>,
-    ) -> Result<Hook, String> {
-        let loader = context.modules.ok_or("modules cannot be loaded here")?;
+    ) -> Result<Hook, PluginLoadError> {
+        let loader = context.modules.ok_or_else(|| PluginLoadError {
+            reason: "modules cannot be loaded here".to_owned(),
+            final_rule: None,
+        })?;
         let limits = Limits {
             call_deadline: self.timeout,
             ..context.limits.clone()
@@ -178,7 +207,10 @@ impl PluginHook {
         if settings.final_rule.is_none() {
             settings.failure_policy = failure_policy;
         }
-        let module = PluginModule::new(body, points)?;
+        let module = PluginModule::new(body, points).map_err(|reason| PluginLoadError {
+            reason,
+            final_rule: settings.final_rule.clone(),
+        })?;
         for point in module.uncalled_points() {
             let (hook, hook_point) = (self.name(), point.name());
             tracing::warn!(
@@ -199,6 +231,20 @@ impl PluginHook {
             settings,
             body: Box::new(module),
         })
+    }
+
+    /// The rule of the operator's policy that may make the plugin's module a final hook, if the plugin has a module.
+    fn final_rule_of_unloaded_module(&self, context: PlanContext<'_>) -> Option<String> {
+        let loader = context.modules?;
+        let has_module = match &self.action {
+            Action::Sidecar(_) => matches!(self.callee(context), Ok(Callee::Module(_))),
+            // Which file such a hook calls is not known.
+            Action::Refused(_) => {
+                in_process_module::has_any_module(context.plugins_dir, &self.plugin)
+            }
+            Action::Cel => false,
+        };
+        has_module.then(|| loader.final_rule_of_unknown_module())?
     }
 
     /// What the hook calls: the module beside the socket if there is one, or the sidecar. The error is why it cannot be
@@ -237,5 +283,21 @@ impl PluginHook {
             socket_timeout: context.limits.plugin_socket_timeout,
             timeout: self.timeout,
         }))
+    }
+}
+
+/// The reason why a module cannot be used. If a rule makes the module a final hook, its failure is not ignored: what the
+/// operator enforces would then be missing.
+fn with_failure_policy_of_final_hook(
+    reason: String,
+    final_rule: Option<String>,
+    settings: &mut EffectiveSettings,
+) -> String {
+    match final_rule {
+        Some(rule) if settings.failure_policy != FailurePolicy::Fail => {
+            settings.failure_policy = FailurePolicy::Fail;
+            format!("{reason}; {rule} is about final hooks, whose failure is never ignored")
+        }
+        _ => reason,
     }
 }

@@ -153,6 +153,18 @@ impl OperatorPolicy {
         rules.filter(|rule| rule.names(digest, namespace)).collect()
     }
 
+    /// The position of the first `final: true` of a rule that names a module by its digest and namespace, whether or not
+    /// its keys signed the module. Without a digest, that of the first rule that names any module in the namespace.
+    pub(crate) fn first_final_rule(&self, digest: Option<&str>, namespace: &str) -> Option<String> {
+        let rules = self.content.rules.iter().map(WithPosition::get);
+        let mut named = rules.filter(|rule| match digest {
+            Some(digest) => rule.names(digest, namespace),
+            None => rule.applies_in(namespace),
+        });
+        let position = named.find_map(Rule::final_position)?;
+        Some(self.at(position))
+    }
+
     /// The keys of the rules that name a module by its digest and namespace.
     pub(crate) fn signers(&self, digest: &str, namespace: &str) -> Vec<&PublicKey> {
         let rules = self.rules(digest, namespace).into_iter();

@@ -115,9 +115,14 @@ impl Rule {
     /// Whether the rule names a module by its digest and namespace.
     pub(super) fn names(&self, digest: &str, namespace: &str) -> bool {
         let mut digests = self.digests().iter();
-        let mut namespaces = self.namespaces().iter();
         (self.digests.is_none() || digests.any(|known| known.0 == digest))
-            && (self.namespaces.is_none() || namespaces.any(|known| known.get() == namespace))
+            && self.applies_in(namespace)
+    }
+
+    /// Whether the rule names modules in this namespace.
+    pub(super) fn applies_in(&self, namespace: &str) -> bool {
+        let mut namespaces = self.namespaces().iter();
+        self.namespaces.is_none() || namespaces.any(|known| known.get() == namespace)
     }
 
     /// The key and position of a list that exists and is empty, if any.
