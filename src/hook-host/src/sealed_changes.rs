@@ -21,7 +21,7 @@ pub(crate) struct Seal {
 
 /// The changes of final hooks, searchable by path.
 ///
-/// Paths are compared without the positions among like siblings, which shift when one of the siblings is inserted or
+/// Paths are compared without the prefixes of attributes, and without the positions among like siblings, which shift when one of the siblings is inserted or
 /// removed: elements that nothing but their position tells apart count as one place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seals {
@@ -37,7 +37,7 @@ pub(crate) struct Seals {
 impl Seals {
     pub(crate) fn add(&mut self, seal: Seal) {
         let index = self.seals.len();
-        let path = without_positions(&seal.path);
+        let path = place(&seal.path);
         if matches!(seal.kind, ChangeKind::Moved | ChangeKind::Inserted) && !is_attribute(&path) {
             let siblings = siblings(&path).to_owned();
             self.by_siblings.entry(siblings).or_insert(index);
@@ -66,7 +66,7 @@ impl Seals {
     }
 
     fn broken_by(&self, hook: &str, change: &Change) -> Option<&Seal> {
-        let path = without_positions(&change.path);
+        let path = place(&change.path);
         let is_whole = matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
             && !is_attribute(&path);
         let of_others = |indices: &[usize]| -> Vec<&Seal> {
@@ -80,6 +80,20 @@ impl Seals {
         {
             return self.seals.iter().find(|seal| seal.hook != hook);
         }
+        // Below an element that was inserted or removed as a whole, or whose text was edited: libvirt joins the texts of
+        // all elements below it.
+        let is_element = !is_attribute(&path);
+        let covers = |seal: &&Seal| {
+            !is_attribute(&seal.path)
+                && match seal.kind {
+                    ChangeKind::Inserted | ChangeKind::Removed => true,
+                    ChangeKind::Edited => is_element,
+                    ChangeKind::Moved => false,
+                }
+        };
+        if let Some(seal) = ancestors(&path).flat_map(at).find(covers) {
+            return Some(seal);
+        }
         if change.kind == ChangeKind::Moved {
             let moved = self.by_siblings.get(siblings(&path));
             return moved.and_then(|index| of_others(&[*index]).pop());
@@ -92,15 +106,6 @@ impl Seals {
         };
         let is_same_place = |seal: &&Seal| seal.kind != ChangeKind::Moved && !is_new_sibling(seal);
         if let Some(seal) = at(&path).into_iter().find(is_same_place) {
-            return Some(seal);
-        }
-        // Below an element that was inserted or removed as a whole.
-        let above = ancestors(&path).flat_map(at);
-        let mut whole = above.filter(|seal| {
-            matches!(seal.kind, ChangeKind::Inserted | ChangeKind::Removed)
-                && !is_attribute(&seal.path)
-        });
-        if let Some(seal) = whole.next() {
             return Some(seal);
         }
         // An element that contains what was changed, or that was moved.
@@ -122,6 +127,19 @@ impl Seals {
                 .take_while(move |sealed| sealed.starts_with(&prefix))
         })
     }
+}
+
+/// The path by which changes are compared: without positions, and without the prefix of an attribute, which libvirt
+/// ignores.
+fn place(path: &str) -> String {
+    let mut place = without_positions(path);
+    if is_attribute(&place)
+        && let Some(name) = place.rfind("/@").map(|slash| slash + 2)
+        && let Some(colon) = place[name..].find(':')
+    {
+        place.replace_range(name..=name + colon, "");
+    }
+    place
 }
 
 /// The path without predicates that are positions, such as `[2]`.

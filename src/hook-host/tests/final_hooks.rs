@@ -57,11 +57,24 @@ fn write_behind(before: &str, letters: &str) -> String {
 
 /// The module `name` with this priority, which writes `letters` behind `before`.
 fn module(name: &str, priority: i32, before: &str, letters: &str) -> Module {
+    let paths = [
+        "/domain/title/**",
+        "/domain/description/**",
+        "/domain/devices/disk/driver/@cache",
+    ];
+    module_with_wishes(name, priority, (before, letters), &paths)
+}
+
+fn module_with_wishes(
+    name: &str,
+    priority: i32,
+    (before, letters): (&str, &str),
+    paths: &[&str],
+) -> Module {
     let point = |name: &str| format!(r#"{{"name": "{name}", "priority": {priority}}}"#);
     let points = [point("OnDefineDomain"), point("OnAttachDevice")].join(", ");
     let description = format!(
-        r#"{{"name": "{name}", "hookPoints": [{points}], "wishes": {{"config": ["mode"], "paths":
-        ["/domain/title/**", "/domain/description/**", "/domain/devices/disk/driver/@cache"]}}}}"#
+        r#"{{"name": "{name}", "hookPoints": [{points}], "wishes": {{"config": ["mode"], "paths": {paths:?}}}}}"#
     );
     let attach = format!(
         r#"(func (export "virt-hook:hooks/attach-device@0.1.1#on-attach-device")
@@ -444,45 +457,64 @@ async fn a_final_hook_has_the_last_word_on_an_attached_device() {
     assert!(enforced.contains("cache='ENFORCED'"), "{enforced}");
 }
 
-/// What a final hook changed in a disk at the boot stays sealed when the disk is attached again.
+/// What a final hook changed in a device at the boot stays sealed when the device is attached again.
 #[tokio::test]
 async fn what_a_final_hook_changed_at_the_boot_is_sealed_for_attached_devices() {
-    let mut pod = Pod::new();
-    let at_boot = module("image-cache", 0, CACHE, "ENFORCED");
-    pod.put_standing("image-cache", &at_boot);
-    let owner = module("zz", 0, CACHE, "-UNDONE-");
-    pod.put("zz", &owner);
-    let domain = DOMAIN.replace(
-        "</domain>",
-        &format!("  <devices>{DISK}</devices>\n</domain>"),
-    );
-    let other_disk = DISK.replace("vdb", "vdc");
-    let time = AttachTime::default();
-    for (policy, is_sealed) in [
-        ("{}\n".to_owned(), false),
-        (final_policy(&[&at_boot]), true),
+    let hostdev = "<hostdev type='pci'><driver cache='original'/><alias name='ua-vdb'/></hostdev>";
+    for (device, others, place, path) in [
+        (
+            DISK,
+            "<disk type='file'><target dev='vda'/></disk>",
+            "/domain/devices/disk[target/@dev='vdb']/driver/@cache",
+            "/domain/devices/disk/driver/@cache",
+        ),
+        (
+            hostdev,
+            "<hostdev type='pci'><alias name='ua-vda'/></hostdev>",
+            "/domain/devices/hostdev[alias/@name='ua-vdb']/driver/@cache",
+            "/domain/devices/hostdev/driver/@cache",
+        ),
+        (
+            hostdev,
+            "",
+            "/domain/devices/hostdev[alias/@name='ua-vdb']/driver/@cache",
+            "/domain/devices/hostdev/driver/@cache",
+        ),
     ] {
-        let chain = pod.chain(&policy).await;
-        let invocation = invocation();
-        let defined = chain.on_define_domain(&invocation, "{}", domain.clone());
-        defined.await.unwrap();
-        let attached = chain
-            .on_attach_device(&invocation, "{}", DISK.to_owned(), &time)
-            .await;
-        match is_sealed {
-            false => assert!(attached.is_ok(), "{attached:?}"),
-            true => {
-                let error = attached.unwrap_err().to_string();
-                assert!(error.starts_with("hook zz may not change /domain/devices/disk[target/@dev='vdb']/driver/@cache"), "{error}");
-                assert!(
-                    error.contains("the final hook image-cache changed it"),
-                    "{error}"
-                );
+        let mut pod = Pod::new();
+        let writing = |name, letters| module_with_wishes(name, 0, (CACHE, letters), &[path]);
+        let at_boot = writing("image-cache", "ENFORCED");
+        pod.put_standing("image-cache", &at_boot);
+        pod.put("zz", &writing("zz", "-UNDONE-"));
+        let devices = format!("  <devices>{device}{others}</devices>\n</domain>");
+        let domain = DOMAIN.replace("</domain>", &devices);
+        let other_device = device.replace("vdb", "vdc");
+        let time = AttachTime::default();
+        let dangerous = "allow:\n  dangerous: [HostDevice]\n";
+        for (rules, is_sealed) in [(String::new(), false), (final_policy(&[&at_boot]), true)] {
+            let chain = pod.chain(&format!("{dangerous}{rules}")).await;
+            let invocation = invocation();
+            let defined = chain.on_define_domain(&invocation, "{}", domain.clone());
+            defined.await.unwrap();
+            let attached = chain
+                .on_attach_device(&invocation, "{}", device.to_owned(), &time)
+                .await;
+            match is_sealed {
+                false => assert!(attached.is_ok(), "{attached:?}"),
+                true => {
+                    let error = attached.unwrap_err().to_string();
+                    let start = format!("hook zz may not change {place}");
+                    let reason = "the final hook image-cache changed it";
+                    assert!(
+                        error.starts_with(&start) && error.contains(reason),
+                        "{error}"
+                    );
+                }
             }
+            // Another device is another place.
+            let attached = chain.on_attach_device(&invocation, "{}", other_device.clone(), &time);
+            attached.await.unwrap();
         }
-        // Another disk is another place.
-        let attached = chain.on_attach_device(&invocation, "{}", other_disk.clone(), &time);
-        attached.await.unwrap();
     }
 }
 

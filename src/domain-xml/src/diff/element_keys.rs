@@ -39,6 +39,8 @@ pub(super) fn kind(name: &str) -> Kind {
         }
         "graphics" | "listen" | "sysinfo" => &[&["@type"]],
         "input" => &[ALIAS, &["@type", "@bus"]],
+        // A device that is attached has the same path alone and among other devices.
+        "hostdev" => &[ALIAS],
         "shmem" => &[&["@name"], ALIAS],
         "entry" | "timer" | "feature" | "parameter" | "option" | "qemu:property" => &[&["@name"]],
         "vcpu" | "cell" | "iothread" | "sibling" => &[&["@id"]],

@@ -50,6 +50,21 @@ fn changes_of_a_sealed_place_are_found() {
         (("/domain/os", Inserted), ("/domain/os/smbios", Inserted)),
         ((DISK, Inserted), (&driver, Inserted)),
         ((DISK, Inserted), (&queues, Inserted)),
+        (
+            ("/domain/os", Inserted),
+            ("/domain/os/boot[@dev='hd']", Moved),
+        ),
+        // libvirt joins the texts of all elements below an element whose text was edited.
+        (("/domain/vcpu", Edited), ("/domain/vcpu/x", Inserted)),
+        (("/domain/vcpu", Edited), ("/domain/vcpu/x", Removed)),
+        (("/domain/vcpu", Edited), ("/domain/vcpu/x/y", Edited)),
+        (("/domain/vcpu", Edited), ("/domain/vcpu/x", Moved)),
+        (("/domain/title", Edited), ("/domain/title/x[2]", Inserted)),
+        // libvirt ignores the prefix of an attribute.
+        (
+            (&queues, Removed),
+            (&format!("{driver}/@x:queues"), Inserted),
+        ),
         // The element around it is removed, or made again.
         ((&queues, Edited), (DISK, Removed)),
         ((&queues, Removed), (&driver, Inserted)),
@@ -95,7 +110,12 @@ fn other_changes_break_no_seal() {
     let cache = format!("{DISK}/driver/@cache");
     for (sealed, change) in [
         (("/domain/title", Inserted), ("/domain/titles", Edited)),
-        (("/domain/os", Edited), ("/domain/os/type", Edited)),
+        (("/domain/os", Edited), ("/domain/os/type/@machine", Edited)),
+        (("/domain/vcpu", Edited), ("/domain/vcpu/@cpuset", Edited)),
+        (
+            ("/domain/vcpu/@cpuset", Edited),
+            ("/domain/vcpu/x", Inserted),
+        ),
         ((&queues, Edited), (&cache, Edited)),
         (
             (&queues, Edited),

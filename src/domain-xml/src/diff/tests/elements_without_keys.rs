@@ -41,6 +41,26 @@ fn elements_without_a_key_pair_by_position() {
     );
 }
 
+/// A device that is attached is alone in its document, and has the path that it has in the domain.
+#[test]
+fn the_path_of_a_device_with_an_alias_does_not_depend_on_its_siblings() {
+    for name in ["disk", "interface", "hostdev"] {
+        let device =
+            |managed: &str| format!("<{name} managed='{managed}'><alias name='ua-a'/></{name}>");
+        let other = format!("<{name}><alias name='ua-b'/></{name}>");
+        for siblings in ["", other.as_str()] {
+            let domain =
+                |managed: &str| format!("<devices>{}{siblings}</devices>", device(managed));
+            assert_eq!(
+                changes_as_text(&domain("yes"), &domain("no")),
+                [format!(
+                    "~ /devices/{name}[alias/@name='ua-a']/@managed yes => no"
+                )]
+            );
+        }
+    }
+}
+
 #[test]
 fn elements_without_a_key_pair_by_equal_content() {
     let hostdevs = |buses: &[u8]| {
