@@ -75,7 +75,49 @@ pub(super) fn is_not_smbios(kind: &str) -> bool {
 }
 
 /// Whether programs in the guest take an SMBIOS value for an instruction: `io.systemd.credential:NAME=...` and others of
-/// systemd, and `ds=nocloud;s=http://...` of cloud-init.
+/// systemd, `ds=nocloud;s=http://...` of cloud-init, and the names of clouds in [`CLOUD_NAMES`].
 pub(super) fn instructs_guest(value: &str) -> bool {
-    value.trim_start().starts_with("io.systemd.") || value.contains("ds=")
+    let is_cloud = || {
+        let value = value.to_ascii_lowercase();
+        CLOUD_NAMES.iter().any(|name| value.contains(name))
+    };
+    value.trim_start().starts_with("io.systemd.") || value.contains("ds=") || is_cloud()
 }
+
+/// The names, in lower case, by which cloud-init recognises a cloud in SMBIOS: as the product, manufacturer or serial
+/// number of the system, or the asset tag of its chassis. It then takes the configuration from that cloud's metadata
+/// service, which is at a link-local address, so that whoever answers there in the pod's network is root in the guest.
+/// They are those of cloud-init's `tools/ds-identify` and `cloudinit/sources` in August 2026. Each may be a part of the
+/// value, as some are there.
+pub(super) const CLOUD_NAMES: &[&str] = &[
+    // Azure
+    "7783-7084-3265-9085-8269-3286-77",
+    "3ds outscale",
+    "akamai",
+    "alibaba cloud ecs",
+    "brightbox.com",
+    "cloudcix",
+    "cloudsigma",
+    "cloudstack",
+    "digitalocean",
+    "e24cloud",
+    "exoscale",
+    "google compute engine",
+    "googlecloud-",
+    "hetzner",
+    "huaweicloud",
+    "linode",
+    "nwcs",
+    "openstack compute",
+    "openstack nova",
+    "opentelekomcloud",
+    "oraclecloud.com",
+    "samsung cloud platform",
+    "sap ccloud vm",
+    "scaleway",
+    "smartdc",
+    "tilaa",
+    "upcloud",
+    "vultr",
+    "zstack.io",
+];

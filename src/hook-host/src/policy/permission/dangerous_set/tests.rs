@@ -250,7 +250,38 @@ fn instructions_to_the_guest_are_dangerous() {
     ] {
         assert_eq!(danger(before, &after), kind, "{after}");
     }
-    for harmless in ["1", "odd=1", "my io.systemd.x", "x,file=/y"] {
+    for cloud in [
+        "OpenStack Nova",
+        "OpenStack Compute",
+        "OpenTelekomCloud",
+        "GoogleCloud-1A2B",
+        "Google Compute Engine",
+        "Alibaba Cloud ECS",
+        "vm-1.brightbox.com",
+        "7783-7084-3265-9085-8269-3286-77",
+        "DigitalOcean",
+        " openstack nova",
+        "Open<![CDATA[Stack]]> Nova",
+    ] {
+        assert_eq!(danger(&plain, &entry(cloud)), kind, "{cloud}");
+        assert_eq!(danger(&entry("1"), &entry(cloud)), kind, "{cloud}");
+        let chassis = smbios(&format!(
+            "<chassis><entry name='asset'>{cloud}</entry></chassis>"
+        ));
+        assert_eq!(danger(&plain, &chassis), kind, "{cloud}");
+    }
+    // A value that is there becomes one that cloud-init reads.
+    let sku = smbios("<system><entry name='sku'>OpenStack Nova</entry></system>");
+    assert_eq!(danger(&sku, &sku.replace("sku", "product")), kind);
+    for harmless in [
+        "1",
+        "odd=1",
+        "my io.systemd.x",
+        "x,file=/y",
+        "KubeVirt",
+        "OpenStack",
+        "Google",
+    ] {
         assert_eq!(danger(&plain, &entry(harmless)), None, "{harmless}");
     }
     assert_eq!(danger(&entry("ds=x"), &plain), None);
