@@ -4,8 +4,6 @@
 //! asks for 32 GiB. Controllers up to the number that a disk's address or name asks for are added one by one, so that
 //! the call does not end. The limits are far above what a machine of KubeVirt has, and hold for every hook.
 
-use std::fmt;
-
 use domain_xml::Element;
 use domain_xml::host::{Budget, tag_bytes};
 
@@ -14,6 +12,8 @@ use crate::policy::permission::local;
 /// KubeVirt's limit of a VMI's vCPUs.
 const MAX_VCPUS: u64 = 8192;
 const MAX_IOTHREADS: u64 = 1024;
+/// libvirt compares each ID with all others.
+const MAX_IOTHREAD_IDS: usize = 1024;
 /// The highest number of a PCI bus, and so of most controllers.
 const MAX_CONTROLLER_INDEX: u64 = 255;
 /// The number in a disk's name: `sda` is 0. libvirt adds a controller for every 2 to 7 of them.
@@ -27,16 +27,28 @@ const MAX_CONTROLLERS: usize = 1024;
 const MAX_DEVICES: usize = 4096;
 
 /// A number above its limit.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub(super) enum Excess {
     /// The value of an attribute or element.
+    #[error(
+        "{path} is {value:?}, and may be a number from 0 to {limit}: libvirt would run out of memory or time"
+    )]
     Value {
         /// The path, without predicates.
         path: String,
         value: String,
         limit: u64,
     },
+    /// The name of a disk.
+    #[error(
+        "/domain/devices/disk/target/@dev is {name:?}, and the number in it may be from 0 to {MAX_DISK_NUMBER}: \
+         libvirt would run out of memory or time"
+    )]
+    DiskName { name: String },
     /// The number of elements of one name, or of all children of one parent.
+    #[error(
+        "there are {count} {what}, and may be {limit}: libvirt would run out of memory or time"
+    )]
     Count {
         what: &'static str,
         count: usize,
@@ -44,157 +56,153 @@ pub(super) enum Excess {
     },
 }
 
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value { path, value, limit } => write!(
-                f,
-                "{path} is {value:?}, and may be a number from 0 to {limit}: libvirt would run out of memory or time"
-            ),
-            Self::Count { what, count, limit } => write!(
-                f,
-                "there are {count} {what}, and may be {limit}: libvirt would run out of memory or time"
-            ),
-        }
-    }
-}
-
-/// The first number of a domain that is above its limit. A spent budget ends the search; the caller then discards the
+/// The numbers of a domain that are above their limits. A spent budget ends the search; the caller then discards the
 /// result.
-pub(super) fn first_excess(domain: &Element, budget: &Budget<'_>) -> Option<Excess> {
-    let search = Search { budget };
-    domain
-        .children()
-        .find_map(|child| match local(child.tag_name()) {
-            "vcpu" => search.text("/domain/vcpu", child, MAX_VCPUS),
-            "iothreads" => search.text("/domain/iothreads", child, MAX_IOTHREADS),
-            "cpu" => search.numa_cells(child),
-            "cputune" => search.host_ids(child),
-            "devices" => search.devices(child),
-            _ => None,
-        })
+pub(super) fn excesses<'a>(
+    domain: &'a Element,
+    budget: &'a Budget<'_>,
+) -> impl Iterator<Item = Excess> + 'a {
+    let check = LimitCheck { budget };
+    let children = domain.children().take_while(|_| budget.spend(1));
+    children.flat_map(move |child| check.child_of_domain(child))
 }
 
-struct Search<'s, 'b> {
-    budget: &'s Budget<'b>,
+#[derive(Clone, Copy)]
+struct LimitCheck<'a, 'b> {
+    budget: &'a Budget<'b>,
 }
 
-impl Search<'_, '_> {
-    fn devices(&self, devices: &Element) -> Option<Excess> {
-        let (mut count, mut controllers) = (0, 0);
-        for device in devices.children() {
-            count += 1;
-            if !self.budget.spend(1) {
-                return None;
+/// The excesses in one part of a domain.
+type Excesses<'a> = Box<dyn Iterator<Item = Excess> + 'a>;
+
+impl<'a> LimitCheck<'a, '_> {
+    fn child_of_domain(self, child: &'a Element) -> Excesses<'a> {
+        match local(child.tag_name()) {
+            "vcpu" => self.text("/domain/vcpu", child, MAX_VCPUS),
+            "iothreads" => self.text("/domain/iothreads", child, MAX_IOTHREADS),
+            "iothreadids" => {
+                let ids = self.children_named(child, "iothread").count();
+                Box::new(within("IO thread IDs", ids, MAX_IOTHREAD_IDS).into_iter())
             }
-            let name = local(device.tag_name());
-            if name == "controller" {
-                controllers += 1;
-                let path = || "/domain/devices/controller".to_owned();
-                let excess = self.attribute(path, device, "index", MAX_CONTROLLER_INDEX);
-                if excess.is_some() {
-                    return excess;
-                }
+            "cpu" => {
+                let numa = self.children_named(child, "numa");
+                let cells = numa.flat_map(move |numa| self.children_named(numa, "cell"));
+                Box::new(within("NUMA cells", cells.count(), MAX_NUMA_CELLS).into_iter())
             }
-            let excess =
-                device
-                    .children()
-                    .find_map(|child| match (name, local(child.tag_name())) {
-                        (_, "address") => {
-                            let path = || format!("/domain/devices/{name}/address");
-                            self.attribute(path, child, "controller", MAX_CONTROLLER_INDEX)
-                        }
-                        ("disk", "target") => self.disk_name(child),
-                        _ => None,
-                    });
-            if excess.is_some() {
-                return excess;
-            }
+            "cputune" => self.cache_and_node_ids(child),
+            "devices" => self.devices(child),
+            _ => Box::new(std::iter::empty()),
         }
-        within("controllers", controllers, MAX_CONTROLLERS)
-            .or_else(|| within("devices", count, MAX_DEVICES))
     }
 
-    fn numa_cells(&self, cpu: &Element) -> Option<Excess> {
-        let numa = cpu
-            .children()
-            .filter(|child| local(child.tag_name()) == "numa");
-        let cells = numa
-            .flat_map(Element::children)
-            .filter(|cell| self.budget.spend(1) && local(cell.tag_name()) == "cell");
-        within("NUMA cells", cells.count(), MAX_NUMA_CELLS)
+    fn children(self, element: &'a Element) -> impl Iterator<Item = &'a Element> {
+        element.children().take_while(move |_| self.budget.spend(1))
+    }
+
+    fn children_named(
+        self,
+        element: &'a Element,
+        name: &'static str,
+    ) -> impl Iterator<Item = &'a Element> {
+        let children = self.children(element);
+        children.filter(move |child| local(child.tag_name()) == name)
+    }
+
+    fn devices(self, devices: &'a Element) -> Excesses<'a> {
+        let of_each = self.children(devices).flat_map(move |device| {
+            let name = local(device.tag_name());
+            let index: Excesses<'a> = match name {
+                "controller" => {
+                    let path = || "/domain/devices/controller".to_owned();
+                    self.attribute(path, device, "index", MAX_CONTROLLER_INDEX)
+                }
+                _ => Box::new(std::iter::empty()),
+            };
+            let children = self.children(device);
+            let of_children = children.flat_map(move |child| -> Excesses<'a> {
+                match (name, local(child.tag_name())) {
+                    (_, "address") => {
+                        let path = move || format!("/domain/devices/{name}/address");
+                        self.attribute(path, child, "controller", MAX_CONTROLLER_INDEX)
+                    }
+                    ("disk", "target") => self.disk_name(child),
+                    _ => Box::new(std::iter::empty()),
+                }
+            });
+            index.chain(of_children)
+        });
+        let counts = [
+            within(
+                "controllers",
+                self.children_named(devices, "controller").count(),
+                MAX_CONTROLLERS,
+            ),
+            within("devices", self.children(devices).count(), MAX_DEVICES),
+        ];
+        Box::new(of_each.chain(counts.into_iter().flatten()))
     }
 
     /// Checks the caches and NUMA nodes of the host whose bandwidth is limited.
-    fn host_ids(&self, cputune: &Element) -> Option<Excess> {
-        cputune.children().find_map(|tune| {
+    fn cache_and_node_ids(self, cputune: &'a Element) -> Excesses<'a> {
+        Box::new(self.children(cputune).flat_map(move |tune| {
             let name = local(tune.tag_name());
             let of_host = match name {
-                "cachetune" => "cache",
-                "memorytune" => "node",
-                _ => return None,
+                "cachetune" => Some("cache"),
+                "memorytune" => Some("node"),
+                _ => None,
             };
-            tune.children()
-                .filter(|child| local(child.tag_name()) == of_host)
-                .find_map(|child| {
-                    let path = || format!("/domain/cputune/{name}/{of_host}");
+            of_host.into_iter().flat_map(move |of_host| {
+                let children = self.children_named(tune, of_host);
+                children.flat_map(move |child| {
+                    let path = move || format!("/domain/cputune/{name}/{of_host}");
                     self.attribute(path, child, "id", MAX_HOST_ID)
                 })
-        })
+            })
+        }))
     }
 
     /// Checks the number in the name of a disk. libvirt reads letters as digits, after a prefix that it knows.
-    fn disk_name(&self, target: &Element) -> Option<Excess> {
-        let is_above = |name: &str| disk_number(name).is_some_and(|n| n > MAX_DISK_NUMBER);
-        let value = self.values(target, "dev")?.find(|name| is_above(name))?;
-        Some(Excess::Value {
-            path: "/domain/devices/disk/target/@dev as a number of a disk".to_owned(),
-            value,
-            limit: MAX_DISK_NUMBER,
-        })
+    fn disk_name(self, target: &'a Element) -> Excesses<'a> {
+        let is_above = |name: &String| disk_number(name).is_some_and(|n| n > MAX_DISK_NUMBER);
+        let names = self.values(target, "dev").filter(is_above);
+        Box::new(names.map(|name| Excess::DiskName { name }))
     }
 
     /// Checks the text of an element. libvirt joins the texts of all its descendants, so that an element with children
     /// is no number.
-    fn text(&self, path: &str, element: &Element, limit: u64) -> Option<Excess> {
-        self.budget.spend(1);
+    fn text(self, path: &'static str, element: &Element, limit: u64) -> Excesses<'a> {
         let text = element.text();
         let is_within = element.children().next().is_none() && is_number_within(&text, limit);
-        (!is_within).then(|| Excess::Value {
+        let excess = (!is_within).then(|| Excess::Value {
             path: path.to_owned(),
             value: text,
             limit,
-        })
+        });
+        Box::new(excess.into_iter())
     }
 
     fn attribute(
-        &self,
-        path: impl Fn() -> String,
-        element: &Element,
-        name: &str,
+        self,
+        path: impl Fn() -> String + 'a,
+        element: &'a Element,
+        name: &'static str,
         limit: u64,
-    ) -> Option<Excess> {
-        let value = self
-            .values(element, name)?
-            .find(|value| !is_number_within(value, limit))?;
-        Some(Excess::Value {
+    ) -> Excesses<'a> {
+        let values = self.values(element, name);
+        let above = values.filter(move |value| !is_number_within(value, limit));
+        Box::new(above.map(move |value| Excess::Value {
             path: format!("{}/@{name}", path()),
             value,
             limit,
-        })
+        }))
     }
 
-    /// The values of an attribute, with any prefix, since libvirt ignores the prefix. `None` if the budget is spent.
-    fn values<'e>(
-        &self,
-        element: &'e Element,
-        name: &'e str,
-    ) -> Option<impl Iterator<Item = String> + 'e> {
-        let is_left = self.budget.spend(1) && self.budget.spend_text(tag_bytes(element));
-        let named = element
-            .attrs()
-            .filter(move |(other, _)| local(other) == name);
-        is_left.then(|| named.map(|(_, value)| value.into_owned()))
+    /// The values of an attribute, with any prefix, since libvirt ignores the prefix; none if the budget is spent.
+    fn values(self, element: &'a Element, name: &'static str) -> impl Iterator<Item = String> + 'a {
+        let is_left = self.budget.spend_text(tag_bytes(element));
+        let attributes = is_left.then(|| element.attrs()).into_iter().flatten();
+        let named = attributes.filter(move |(other, _)| local(other) == name);
+        named.map(|(_, value)| value.into_owned())
     }
 }
 
@@ -235,7 +243,9 @@ mod tests {
 
     fn excess(inside: &str) -> Option<String> {
         let domain = Document::parse(&format!("<domain>{inside}</domain>")).unwrap();
-        first_excess(domain.root(), &Budget::unlimited()).map(|excess| excess.to_string())
+        let budget = Budget::unlimited();
+        let first = excesses(domain.root(), &budget).next();
+        first.map(|excess| excess.to_string())
     }
 
     #[test]
@@ -337,6 +347,11 @@ mod tests {
                 "<cell/>".repeat(count)
             ))
         };
+        let ids = |count| {
+            let ids = "<iothread id='1'/>".repeat(count);
+            excess(&format!("<iothreadids>{ids}</iothreadids>"))
+        };
+        assert_eq!(ids(1024), None);
         assert_eq!(devices("input", 4096), None);
         assert_eq!(devices("controller", 1024), None);
         assert_eq!(cells(1024), None);
@@ -344,6 +359,7 @@ mod tests {
             (devices("input", 4097), "4096"),
             (devices("controller", 1025), "1024"),
             (cells(1025), "1024"),
+            (ids(1025), "1024"),
         ] {
             assert!(message.unwrap().contains(limit));
         }

@@ -4,13 +4,15 @@
 #[allow(clippy::unwrap_used)]
 mod tests;
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::rc::Rc;
 
 use domain_xml::host::{Budget, Change, ChangeKind, diff_within, tag_bytes};
 use domain_xml::{Document, Element, Limits};
 
-use super::number_limits::first_excess;
-use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
+use super::number_limits::{Excess, excesses};
+use crate::policy::permission::{duplicates, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 use crate::printable::{IS_UTF16, is_utf16_xml};
 
@@ -95,7 +97,7 @@ impl Domain {
         self.refuse_repeated_elements(after, &changes, budget)
             .map_err(Rejection::Invalid)?;
         self.refuse_large_numbers(after, &changes, budget)
-            .map_err(Rejection::Invalid)?;
+            .map_err(|excess| Rejection::Invalid(excess.to_string()))?;
         let checked = grant.check(&changes, &self.document, &after.document, budget);
         checked.map_err(Rejection::NotGranted)?;
         Ok(changes)
@@ -129,8 +131,8 @@ impl Domain {
     }
 
     /// Refuses a second element where libvirt reads only one: the other is hidden from libvirt, and may be the one that
-    /// the grants were checked for. If the domain had such elements before the hook, only the check of the changes
-    /// applies.
+    /// the grants were checked for. For elements that the domain had several times before the hook, only the check of the
+    /// changes applies.
     fn refuse_repeated_elements(
         &self,
         after: &Self,
@@ -140,11 +142,12 @@ impl Domain {
         if changes.is_empty() {
             return Ok(());
         }
-        match first_duplicate(after.root(), budget) {
-            Some((path, name)) if first_duplicate(self.root(), budget).is_none() => Err(format!(
-                "{path} has several <{name}>, of which libvirt reads one: edit the one that is there"
+        match self.first_new(after, |domain| duplicates(domain.root(), budget)) {
+            Some(duplicate) => Err(format!(
+                "{} has several <{}>, of which libvirt reads one: edit the one that is there",
+                duplicate.parent, duplicate.name
             )),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -154,16 +157,37 @@ impl Domain {
         after: &Self,
         changes: &[Change],
         budget: &Budget<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Excess> {
         if changes.is_empty() {
             return Ok(());
         }
-        match first_excess(after.root(), budget) {
-            Some(excess) if first_excess(self.root(), budget).as_ref() != Some(&excess) => {
-                Err(excess.to_string())
-            }
-            _ => Ok(()),
+        match self.first_new(after, |domain| excesses(domain.root(), budget)) {
+            Some(excess) => Err(excess),
+            None => Ok(()),
         }
+    }
+
+    /// The first of what is found in the domain after that the domain before does not have as often.
+    fn first_new<'a, T: Hash, F: Iterator<Item = T>>(
+        &'a self,
+        after: &'a Self,
+        find: impl Fn(&'a Self) -> F,
+    ) -> Option<T> {
+        let mut found = find(after).peekable();
+        found.peek()?;
+        // What was found before is kept as hashes: hostile input could otherwise fill the memory.
+        let hashes = RandomState::new();
+        let mut known: HashMap<u64, usize> = HashMap::new();
+        for old in find(self) {
+            *known.entry(hashes.hash_one(&old)).or_default() += 1;
+        }
+        found.find(|new| match known.get_mut(&hashes.hash_one(new)) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        })
     }
 
     pub(super) fn root(&self) -> &Element {

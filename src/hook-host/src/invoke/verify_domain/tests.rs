@@ -194,6 +194,91 @@ fn a_second_element_where_libvirt_reads_one_is_refused() {
     assert_eq!(verify(&hidden, &titled).unwrap(), 1);
 }
 
+/// What the domain has already must not stand for what the hook adds beside it.
+#[test]
+fn old_duplicates_and_numbers_do_not_hide_new_ones() {
+    let domain = |devices: &str| {
+        DOMAIN.replace(
+            "</domain>",
+            &format!("<devices>{devices}</devices></domain>"),
+        )
+    };
+    let twice = "<disk><driver/><driver/><target dev='vda'/></disk>";
+    let once = "<disk><driver/><target dev='vdb'/></disk>";
+    let controller = |index| format!("<controller type='scsi' index='{index}'/>");
+    let (large, small) = (controller(999), controller(1));
+    for (name, before, after, expected) in [
+        (
+            "the same elements twice in another disk",
+            domain(&format!("{twice}{once}")),
+            domain(&format!("{twice}{}", twice.replace("vda", "vdb"))),
+            Some("/domain/devices/disk has several <driver>"),
+        ),
+        (
+            "other elements twice",
+            domain(&format!("{twice}{once}")),
+            domain(&format!("{twice}{once}")).replace("<uuid>", "<os/><os/><uuid>"),
+            Some("/domain has several <os>"),
+        ),
+        (
+            "a third element",
+            domain(twice),
+            domain(&twice.replace("<target", "<driver/><target")),
+            Some("/domain/devices/disk has several <driver>"),
+        ),
+        (
+            "one of three elements less",
+            domain(&twice.replace("<target", "<driver/><target")),
+            domain(twice),
+            None,
+        ),
+        (
+            "the other elements of an old pair",
+            domain(twice),
+            domain(&twice.replace("vda", "vdc")),
+            None,
+        ),
+        (
+            "another large number",
+            domain(&format!("{large}{small}")),
+            domain(&format!("{large}{}", controller(1000))),
+            Some("index is \"1000\""),
+        ),
+        (
+            "the same large number again",
+            domain(&format!("{large}{small}")),
+            domain(&format!("{large}{large}")),
+            Some("index is \"999\""),
+        ),
+        (
+            "a large number in another place",
+            domain(&large),
+            domain(&large).replace("<uuid>", "<vcpu>9999</vcpu><uuid>"),
+            Some("/domain/vcpu is \"9999\""),
+        ),
+        (
+            "beside an old large number",
+            domain(&format!("{large}{small}")),
+            domain(&format!("{large}{}", controller(2))),
+            None,
+        ),
+    ] {
+        let before = Domain::parse(&before).unwrap();
+        let budget = Rc::new(Budget::unlimited());
+        match (
+            before.verify(&after, &Grant::unlimited(), false, &budget),
+            expected,
+        ) {
+            (Ok(_), None) => {}
+            (Err(Rejection::Invalid(error)), Some(expected)) => {
+                assert!(error.contains(expected), "{name}: {error}");
+            }
+            (Ok(_), Some(_)) => panic!("{name}: accepted"),
+            (Err(error), _) => panic!("{name}: {error:?}"),
+        }
+    }
+}
+
 #[test]
 fn the_number_of_elements_is_limited() {
     let refusal_with = |count: usize| refusal_of_added(&"<x/>".repeat(count));

@@ -4,7 +4,7 @@ use domain_xml::host::{Change, Place};
 use domain_xml::host::{DocumentIndex, ElementAt, PatternStates};
 
 use super::change_check::{ChangeCheck, CheckResult};
-use super::dangerous_set::{self, NodeLocation};
+use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::element_match_state::{ElementMatchState, NO_INDICES, location_after};
 use super::refusal::{RefusalReason, refusal};
 use super::reserved_nodes;
@@ -45,6 +45,13 @@ impl<'a> ChangeCheck<'_, 'a> {
         Ok(())
     }
 
+    fn boots_from_network_earlier(&self) -> bool {
+        let (before, after) = (self.before.root().element, self.after.root().element);
+        *self
+            .boots_from_network_earlier
+            .get_or_init(|| dangerous_set::boots_from_network_earlier(before, after, self.budget))
+    }
+
     /// The state of an element, from the state of its parent. `parent` is `None` for the root.
     pub(super) fn enter_element(
         &mut self,
@@ -68,6 +75,11 @@ impl<'a> ChangeCheck<'_, 'a> {
         };
         let danger =
             danger(&before, location_before).or_else(|| danger(&after, location_after(&before)));
+        let danger = danger.or_else(|| {
+            let is_boot =
+                elements().any(|at| dangerous_set::is_boot_of_disk_or_os(at.element, at.parent));
+            (is_boot && self.boots_from_network_earlier()).then_some(DangerKind::Boot)
+        });
         let own_danger =
             danger.filter(|kind| dangerous_set::must_be_named(*kind, enclosing_danger));
         if depth == 2 {

@@ -1,5 +1,6 @@
 //! Checks one change of the domain against the patterns.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use domain_xml::host::{
@@ -24,6 +25,8 @@ pub(super) struct ChangeCheck<'s, 'a> {
     /// entered about once, however many changes are below the element.
     pub(super) ancestry: Vec<ElementMatchState<'a>>,
     pub(super) budget: &'s Budget<'a>,
+    /// Whether the changes put a boot from the network before the boot from a disk; not known before it is needed.
+    pub(super) boots_from_network_earlier: &'s OnceCell<bool>,
     /// Indices of the patterns that permitted a node so far.
     pub(super) used_patterns: BTreeSet<usize>,
 }

@@ -1,5 +1,7 @@
 //! Finds the dangerous nodes of a change, whether it is permitted or not.
 
+use std::cell::OnceCell;
+
 use domain_xml::host::{Budget, Change, ChangeKind, Part, Place};
 use domain_xml::host::{DocumentIndex, ElementAt};
 
@@ -25,11 +27,19 @@ pub(super) fn dangers<'a>(
     place: &Place,
     before: &mut DocumentIndex<'a>,
     after: &mut DocumentIndex<'a>,
+    boots_from_network_earlier: &OnceCell<bool>,
 ) -> Option<Vec<Danger>> {
+    let roots = (before.root().element, after.root().element);
+    let boots_from_network_earlier = || {
+        *boots_from_network_earlier.get_or_init(|| {
+            dangerous_set::boots_from_network_earlier(roots.0, roots.1, &Budget::unlimited())
+        })
+    };
     let mut search = DangerSearch {
         path: &change.path,
         dangers: Vec::new(),
         path_bytes: 0,
+        boots_from_network_earlier: &boots_from_network_earlier,
         location: match change.kind {
             ChangeKind::Removed if place.part == Part::Element => NodeLocation::Before,
             _ if place.before.len() > place.after.len() => NodeLocation::Before,
@@ -71,6 +81,7 @@ pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> V
         path: "",
         dangers: Vec::new(),
         path_bytes: 0,
+        boots_from_network_earlier: &|| any_value,
         location: match any_value {
             true => NodeLocation::InPattern,
             false => NodeLocation::Before,
@@ -90,6 +101,8 @@ struct DangerSearch<'c> {
     dangers: Vec<Danger>,
     /// Bytes of the paths in `dangers`.
     path_bytes: usize,
+    /// Whether the changes put a boot from the network before the boot from a disk.
+    boots_from_network_earlier: &'c dyn Fn() -> bool,
     /// Where the nodes are that are added next.
     location: NodeLocation,
 }
@@ -226,7 +239,10 @@ impl DangerSearch<'_> {
         enclosing: Option<DangerKind>,
         path: String,
     ) -> Option<DangerKind> {
-        let kind = dangerous_set::of_element(at.element, at.parent, self.location);
+        let kind = dangerous_set::of_element(at.element, at.parent, self.location).or_else(|| {
+            let is_boot = dangerous_set::is_boot_of_disk_or_os(at.element, at.parent);
+            (is_boot && (self.boots_from_network_earlier)()).then_some(DangerKind::Boot)
+        });
         let kind = kind.filter(|kind| dangerous_set::must_be_named(*kind, enclosing));
         self.add(kind, path);
         kind.or(enclosing)

@@ -29,6 +29,7 @@ mod refusal;
 mod reserved_nodes;
 mod suggested_pattern;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -41,7 +42,7 @@ pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
 pub(crate) use dangerous_set::{depends_on_attribute, local};
 use element_match_state::ElementMatchState;
-pub(crate) use read_once_elements::first_duplicate;
+pub(crate) use read_once_elements::duplicates;
 use refusal::refusal;
 pub use refusal::{Refusal, RefusalReason};
 pub use reserved_nodes::ReservedNode;
@@ -91,6 +92,8 @@ pub struct Checker<'a> {
     ancestry: Vec<ElementMatchState<'a>>,
     budget: Rc<Budget<'a>>,
     granted_dangers: Vec<DangerKind>,
+    /// Whether the changes put a boot from the network before the boot from a disk; not known before it is needed.
+    boots_from_network_earlier: OnceCell<bool>,
 }
 
 impl<'a> Checker<'a> {
@@ -114,6 +117,7 @@ impl<'a> Checker<'a> {
             ancestry: Vec::new(),
             budget,
             granted_dangers: Vec::new(),
+            boots_from_network_earlier: OnceCell::new(),
         }
     }
 
@@ -147,7 +151,8 @@ impl<'a> Checker<'a> {
     pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
         let place = change.place();
         let dangers = place.and_then(|place| {
-            danger_search::dangers(change, place, &mut self.before, &mut self.after)
+            let boots = &self.boots_from_network_earlier;
+            danger_search::dangers(change, place, &mut self.before, &mut self.after, boots)
         });
         dangers.unwrap_or_default()
     }
@@ -180,6 +185,7 @@ impl<'a> Checker<'a> {
             after: &mut self.after,
             ancestry,
             budget: &self.budget,
+            boots_from_network_earlier: &self.boots_from_network_earlier,
             used_patterns: BTreeSet::new(),
         };
         let checked = check.run(change, place);

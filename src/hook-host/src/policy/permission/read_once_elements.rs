@@ -3,7 +3,7 @@
 //! Of two such elements libvirt reads only one, so that the other one would be visible to the checks of a grant and not
 //! to libvirt. The list is from libvirt's schema, and a test compares both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use domain_xml::Element;
@@ -30,33 +30,57 @@ pub(super) fn is_read_once(parent: &str, child: &str) -> bool {
         .is_some_and(|children| children.contains(child))
 }
 
-/// Finds two elements of one name of which libvirt reads only one. Returns the path of the parent, and the name.
-pub(crate) fn first_duplicate(root: &Element, budget: &Budget<'_>) -> Option<(String, String)> {
-    // Only the path of the duplicate is built: a path for each open element would fill the memory.
-    let mut parents: Vec<Parent<'_>> = Vec::new();
+/// A second or further element of one name in one parent, of which libvirt reads only one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Duplicate {
+    /// The path of the parent, without predicates.
+    pub(crate) parent: String,
+    pub(crate) name: String,
+}
+
+/// Finds elements that stand beside the one that libvirt reads. A spent budget ends the search; the caller then discards the result.
+pub(crate) fn duplicates<'a>(
+    root: &'a Element,
+    budget: &'a Budget<'_>,
+) -> impl Iterator<Item = Duplicate> + 'a {
+    // Only the paths of duplicates are built, and those of one parent at a time: a path for each open element would fill
+    // the memory.
+    let mut parents: Vec<Parent<'a>> = Vec::new();
     let mut open = vec![(root, None)];
-    while let Some((element, above)) = open.pop() {
-        if !budget.spend(1) {
-            return None;
-        }
-        let mut children = element.children().peekable();
-        if children.peek().is_none() {
-            continue;
-        }
-        let parent = Parent { element, above };
-        if let Some(read_once) = READ_ONCE.get(local(element.tag_name())) {
-            let mut seen = HashSet::new();
-            let names = element.children().map(|child| local(child.tag_name()));
-            let mut names = names.filter(|name| read_once.contains(name));
-            if let Some(duplicate) = names.find(|name| !seen.insert(*name)) {
-                return Some((parent.path(&parents), duplicate.to_owned()));
+    let mut of_last_parent: Vec<(Duplicate, usize)> = Vec::new();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some((duplicate, count)) = of_last_parent.last_mut() {
+                let duplicate = duplicate.clone();
+                *count -= 1;
+                if *count == 0 {
+                    of_last_parent.pop();
+                }
+                return budget
+                    .spend_text(duplicate.parent.len())
+                    .then_some(duplicate);
             }
+            let (element, above) = open.pop()?;
+            if !budget.spend(1) {
+                return None;
+            }
+            let mut children = element.children().peekable();
+            if children.peek().is_none() {
+                continue;
+            }
+            let parent = Parent { element, above };
+            for (name, count) in parent.counts_of_duplicates() {
+                let duplicate = Duplicate {
+                    parent: parent.path(&parents),
+                    name: name.to_owned(),
+                };
+                of_last_parent.push((duplicate, count));
+            }
+            parents.push(parent);
+            let above = Some(parents.len() - 1);
+            open.extend(children.map(|child| (child, above)));
         }
-        parents.push(parent);
-        let above = Some(parents.len() - 1);
-        open.extend(children.map(|child| (child, above)));
-    }
-    None
+    })
 }
 
 /// An element with children.
@@ -67,6 +91,20 @@ struct Parent<'a> {
 }
 
 impl<'a> Parent<'a> {
+    /// The names of children that libvirt reads once and that are there several times, with the number of those that it
+    /// does not read.
+    fn counts_of_duplicates(&self) -> impl Iterator<Item = (&'a str, usize)> + use<'a> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        if let Some(read_once) = READ_ONCE.get(local(self.element.tag_name())) {
+            let names = self.element.children().map(|child| local(child.tag_name()));
+            for name in names.filter(|name| read_once.contains(name)) {
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+        let repeated = counts.into_iter().filter(|(_, count)| *count > 1);
+        repeated.map(|(name, count)| (name, count - 1))
+    }
+
     fn path(&self, parents: &[Parent<'a>]) -> String {
         let mut names = Vec::new();
         let mut next = Some(self);
@@ -144,9 +182,13 @@ mod tests {
     fn duplicates_are_found_and_lists_are_not_duplicates() {
         let duplicate = |inside: &str| {
             let xml = format!("<domain><devices>{inside}</devices></domain>");
-            first_duplicate(Document::parse(&xml).unwrap().root(), &Budget::unlimited())
+            let (document, budget) = (Document::parse(&xml).unwrap(), Budget::unlimited());
+            duplicates(document.root(), &budget).next()
         };
-        let disk = Some(("/domain/devices/disk".to_owned(), "driver".to_owned()));
+        let disk = Some(Duplicate {
+            parent: "/domain/devices/disk".to_owned(),
+            name: "driver".to_owned(),
+        });
         assert_eq!(
             duplicate("<disk><driver/><target/><driver type='raw'/></disk>"),
             disk
@@ -180,7 +222,10 @@ mod tests {
         let xml = format!("<domain><{name}>{}</{name}></domain>", "<b/>".repeat(2000));
         let document = Document::parse(&xml).unwrap();
         let memory = allocation_counter::measure(|| {
-            assert_eq!(first_duplicate(document.root(), &Budget::unlimited()), None);
+            assert_eq!(
+                duplicates(document.root(), &Budget::unlimited()).next(),
+                None
+            );
         });
         assert!(memory.bytes_max < 1 << 20, "{memory:?}");
     }

@@ -3,6 +3,7 @@
 mod check_costs;
 mod dangerous_defaults;
 mod dangerous_set;
+mod network_boot;
 mod patterns;
 
 use domain_xml::host::{ChangeKind, diff};
@@ -80,21 +81,23 @@ const VDA: &str = "/domain/devices/disk[target/@dev='vda']";
 
 #[test]
 fn reordered_children_need_a_pattern_for_the_parent() {
-    let (from, to) = (
-        "<boot dev='hd'/><boot dev='network'/>",
-        "<boot dev='network'/><boot dev='hd'/>",
-    );
-    assert!(grants_edit(&["/domain/os"], from, to));
-    assert!(grants_edit(&["/domain/os/**"], from, to));
-    let refused = refusal(&["/domain/os/boot/**"], from, to);
+    let with_boots = |boots: &str| edit("<boot dev='hd'/><boot dev='network'/>", boots);
+    let before = with_boots("<boot dev='network'/><boot dev='hd'/>");
+    for pattern in ["/domain/os", "/domain/os/**"] {
+        assert!(granted(&[pattern], &before, DOMAIN), "{pattern}");
+    }
+    let refused = permissions(&["/domain/os/boot/**"], &before, DOMAIN);
+    let [Permission::Refused(refused)] = &refused[..] else {
+        panic!("{refused:?}");
+    };
     assert_eq!(
         (
-            refused.reason,
+            &refused.reason,
             refused.path.as_str(),
             refused.suggested_pattern.as_deref()
         ),
         (
-            RefusalReason::ReorderedChildren,
+            &RefusalReason::ReorderedChildren,
             "/domain/os",
             Some("/domain/os")
         )

@@ -14,6 +14,7 @@ mod danger_kind;
 mod dangerous_defaults;
 mod dangerous_values;
 mod element_rules;
+mod network_boot;
 mod rule;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -30,6 +31,7 @@ use rule::{Rule, When};
 
 pub use danger_kind::{DangerKind, UnknownDanger};
 pub(super) use dangerous_defaults::{dangerous_defaults, new_dangerous_defaults};
+pub(super) use network_boot::{boots_from_network_earlier, is_boot_of_disk_or_os};
 
 /// The version of libvirt whose schema the rules were reviewed against.
 pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);
