@@ -116,3 +116,24 @@ fn policy_gaps_are_warned_about() {
     );
     assert!(warnings(&by_namespace)[0].1.contains("of these namespaces"));
 }
+
+/// A key withdraws nothing where it stands without the date, or with an earlier one.
+#[test]
+fn a_key_that_has_a_date_in_one_place_only_is_warned_about() {
+    let pem = "-----BEGIN PUBLIC KEY-----\\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEnNDg5opqQIiSJfw22I8bWsZAtohG\
+               \\nXo+kf+NKIPW17Q1brNzz4Gefi9K6aSO3CPP0Uq9B/KJ8h1rZxRZXLqb7tQ==\\n-----END PUBLIC KEY-----";
+    let plain = format!("\"{pem}\"");
+    let dated = |month: u32| format!("{{key: \"{pem}\", notBefore: 2026-{month:02}-01T00:00:00Z}}");
+    let places = |first: &str, second: &str| -> Vec<String> {
+        let text =
+            format!("rules:\n- keys: [{first}]\n- namespaces: [infra]\n  keys: [{second}]\n");
+        let warnings = summary(&text).warnings.into_iter();
+        let of_keys = warnings.filter(|warning| warning.text.contains("notBefore"));
+        of_keys.map(|warning| warning.place).collect()
+    };
+    assert_eq!(places(&plain, &plain), [""; 0]);
+    assert_eq!(places(&dated(11), &dated(11)), [""; 0]);
+    assert_eq!(places(&plain, &dated(11)), ["p.yaml:2:10"]);
+    assert_eq!(places(&dated(11), &plain), ["p.yaml:4:10"]);
+    assert_eq!(places(&dated(10), &dated(11)), ["p.yaml:2:10"]);
+}

@@ -1,9 +1,11 @@
 //! Warnings about a policy that leaves more open than its author may have meant.
 
+use std::collections::HashMap;
+
 use super::{Digests, OperatorPolicy, Sidecars};
 use crate::FailurePolicy;
 use crate::policy::hook_yaml::HookPointName;
-use crate::policy::yaml_values::WithPosition;
+use crate::policy::yaml_values::{SignerKey, WithPosition};
 
 /// Failure policies with which a module cannot enforce anything, and their warnings.
 const LOOSE_FAILURE_POLICIES: [(FailurePolicy, &str); 2] = [
@@ -94,6 +96,11 @@ impl OperatorPolicy {
                 warn(self.at(denied.position()), text);
             }
         }
+        for place in self.places_of_undated_keys() {
+            let text = "the same key has a later `notBefore` in this policy: here its older signatures count all the same; \
+                        write the same `notBefore` beside the key";
+            warn(place, text);
+        }
         for rule in &content.rules {
             if let Some(dangerous) = &rule.get().allow.dangerous
                 && rule.get().digests.is_none()
@@ -106,5 +113,23 @@ impl OperatorPolicy {
             }
         }
         warnings
+    }
+
+    /// The places of keys without a `notBefore`, or with an earlier one than the same key has elsewhere.
+    fn places_of_undated_keys(&self) -> Vec<String> {
+        let rules = self.content.rules.iter();
+        let lists = rules.filter_map(|rule| rule.get().keys.as_ref());
+        let keys: Vec<_> = lists.flat_map(|list| list.get()).collect();
+        let date = |key: &SignerKey| key.not_before.as_ref().map(|date| *date.get());
+        let mut latest = HashMap::new();
+        for key in keys.iter().map(|key| key.get()) {
+            let known = latest.entry(key.key.id()).or_insert(None);
+            *known = date(key).max(known.take());
+        }
+        let undated = keys.into_iter().filter(|key| {
+            let key = key.get();
+            latest.get(&key.key.id()) != Some(&date(key))
+        });
+        undated.map(|key| self.at(key.position())).collect()
     }
 }
