@@ -518,6 +518,38 @@ async fn what_a_final_hook_changed_at_the_boot_is_sealed_for_attached_devices() 
     }
 }
 
+/// A documented limit: the target knows what its own final hooks changed, not what those of the source did.
+#[tokio::test]
+async fn a_migration_does_not_carry_seals_over() {
+    let mut pod = Pod::new();
+    let at_boot = module("image-cache", 0, CACHE, "ENFORCED");
+    pod.put_standing("image-cache", &at_boot);
+    // In the domain it changes the title, in an attached disk the cache.
+    pod.put("zz", &module("zz", 0, TITLE, "-UNDONE-"));
+    let arrival = Invocation {
+        reason: Reason::MigrationTarget,
+        ..invocation()
+    };
+    let domain = |cache: &str| {
+        let disk = DISK.replace("original", cache);
+        DOMAIN.replace(
+            "</domain>",
+            &format!("  <devices>{disk}</devices>\n</domain>"),
+        )
+    };
+    let policy = final_policy(&[&at_boot]);
+    for (arriving, is_sealed) in [("original", true), ("ENFORCED", false)] {
+        let chain = pod.chain(&policy).await;
+        let no_plugins = Plugins::default();
+        let domain = domain(arriving);
+        let arrived = chain.on_incoming_domain(&arrival, "{}", domain, &no_plugins);
+        assert!(arrived.await.unwrap().0.contains("ENFORCED"), "{arriving}");
+        let time = AttachTime::default();
+        let attaching = chain.on_attach_device(&arrival, "{}", DISK.to_owned(), &time);
+        assert_eq!(attaching.await.is_err(), is_sealed, "{arriving}");
+    }
+}
+
 #[tokio::test]
 async fn a_final_hook_has_the_last_word_on_a_domain_that_arrives() {
     let pod = Pod::with_both();
