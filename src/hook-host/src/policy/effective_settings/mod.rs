@@ -4,15 +4,16 @@
 //! One file per setting: the check of the module's digest ([`digest_check`]), hook points and priorities
 //! ([`subscriptions`]), failure policy ([`failure_policy`]), limits ([`limits`]), configuration and
 //! directories ([`config_and_dirs`]), parameters of a migration ([`migration_parameters`]), facts about the
-//! pod ([`pod_facts`]), what a `hook.yaml` may say about a final hook ([`final_hook_settings`]), and the domain paths that the hook may change ([`domain_paths`]). The rules of the
-//! operator's policy that apply depend on the module's signature ([`applicable_rules`]).
+//! pod ([`pod_facts`]), what a `hook.yaml` may say about a final hook ([`final_hook_yaml`]), and the domain paths that
+//! the hook may change ([`domain_paths`]). The rules of the operator's policy that apply depend on the module's signature
+//! ([`applicable_rules`]).
 
 mod applicable_rules;
 mod config_and_dirs;
 mod digest_check;
 mod domain_paths;
 mod failure_policy;
-mod final_hook_settings;
+mod final_hook_yaml;
 mod limits;
 mod migration_parameters;
 mod pod_facts;
@@ -86,7 +87,7 @@ pub(crate) fn resolve(
 ) -> Result<EffectiveSettings, ResolveError> {
     let resolver = Resolver::of_module(identity, yaml, operator)?;
     resolver.check_digest()?;
-    resolver.check_final(base)?;
+    resolver.refuse_weakening_keys(base)?;
     Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
         final_rule: resolver.final_rule.clone(),

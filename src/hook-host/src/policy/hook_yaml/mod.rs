@@ -22,8 +22,8 @@ use crate::HookPoint;
 use crate::digest_pin::DigestPin;
 use crate::module_description::MAX_WISHES;
 
-pub(super) use content::HookPointName;
-use content::{Content, HookPointOverride};
+use content::HookPointOverride;
+pub(super) use content::{AllowSection, Content, HookPointName};
 
 /// The name of the file, which is beside the module.
 pub(crate) const FILE_NAME: &str = "hook.yaml";

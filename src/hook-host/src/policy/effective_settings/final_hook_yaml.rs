@@ -2,7 +2,7 @@
 //! operator enforces something.
 
 use super::{ResolveError, Resolver};
-use crate::policy::hook_yaml::HookYaml;
+use crate::policy::hook_yaml::{AllowSection, Content, HookYaml};
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::WithPosition;
 use crate::{FailurePolicy, Limits};
@@ -10,7 +10,7 @@ use crate::{FailurePolicy, Limits};
 impl Resolver<'_> {
     /// Refuses the keys with which the hook would be called later, less often, with less, or in vain. A digest, required
     /// versions and limits above the default only make it run, or not start the VM.
-    pub(super) fn check_final(&self, base: &Limits) -> Result<(), ResolveError> {
+    pub(super) fn refuse_weakening_keys(&self, base: &Limits) -> Result<(), ResolveError> {
         let (Some(rule), Some(yaml)) = (&self.final_rule, self.yaml) else {
             return Ok(());
         };
@@ -65,19 +65,32 @@ impl Resolver<'_> {
     }
 }
 
-/// The first key that a final hook's `hook.yaml` must not have.
+/// The first key that a final hook's `hook.yaml` must not have. Each key is named here, so that a new one needs a decision.
 fn weakening_key(yaml: &HookYaml) -> Option<(&'static str, YamlPosition)> {
-    let content = &yaml.content;
-    let allow = &content.allow;
-    let failure_policy = content.failure_policy.as_ref();
-    let loose = failure_policy.filter(|policy| *policy.get() != FailurePolicy::Fail);
+    let Content {
+        sha256: _,
+        priority,
+        hook_points,
+        failure_policy,
+        // Limits are compared with the default; the operator's policy lists the keys of `config`.
+        deadline: _,
+        memory: _,
+        output: _,
+        log: _,
+        config: _,
+        allow: AllowSection { paths, dirs, pod },
+        requires: _,
+    } = &yaml.content;
+    let loose = failure_policy
+        .as_ref()
+        .filter(|policy| *policy.get() != FailurePolicy::Fail);
     let keys = [
-        ("priority", position(&content.priority)),
-        ("hookPoints", position(&content.hook_points)),
+        ("priority", position(priority)),
+        ("hookPoints", position(hook_points)),
         ("failurePolicy", loose.map(WithPosition::position)),
-        ("allow.paths", position(&allow.paths)),
-        ("allow.dirs", position(&allow.dirs)),
-        ("allow.pod", position(&allow.pod)),
+        ("allow.paths", position(paths)),
+        ("allow.dirs", position(dirs)),
+        ("allow.pod", position(pod)),
     ];
     let present = |(key, position): (&'static str, Option<YamlPosition>)| Some((key, position?));
     keys.into_iter().find_map(present)
