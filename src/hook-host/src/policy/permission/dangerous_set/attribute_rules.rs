@@ -1,16 +1,12 @@
 //! The rules of the dangerous set for attributes.
 
 use super::DangerKind::*;
-use super::dangerous_defaults::{display_has_no_address, lacks_attribute, listen_has_no_address};
 use super::dangerous_values::{
     has_several_options, is_host_audio, is_host_character_device, is_host_display, is_host_smbios,
     is_host_tpm, is_keymap_file, is_not_file_or_block, is_not_loopback, is_out_of_process,
     is_timezone_path, leads_out_of_directory,
 };
-use super::rule::{
-    DangerousDefault, Rule, When, attribute_anywhere, attribute_of, attribute_rule,
-    attribute_set_to,
-};
+use super::rule::{Rule, When, attribute_anywhere, attribute_of, attribute_rule, attribute_set_to};
 
 /// Of several rules for an attribute, the first that applies decides.
 pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
@@ -318,32 +314,4 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
         CoreDump,
     ),
     attribute_set_to("clock", "timezone", is_timezone_path, HostPath),
-];
-
-/// Attributes with a dangerous default. Each attribute has a rule in [`ATTRIBUTE_RULES`] too.
-pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
-    // libvirt's default is QEMU's own network (`user`), through which the guest has the network access of the
-    // launcher's container.
-    DangerousDefault {
-        element: "interface",
-        attribute: "type",
-        is_taken: |interface| lacks_attribute(interface, "type"),
-    },
-    // Without a path, newer versions of libvirt take the socket of the host's service.
-    DangerousDefault {
-        element: "quoteGenerationService",
-        attribute: "path",
-        is_taken: |service| lacks_attribute(service, "path"),
-    },
-    // Without an address, VNC listens on `vnc_listen` of qemu.conf, which is 0.0.0.0 in KubeVirt's image and ours.
-    DangerousDefault {
-        element: "graphics",
-        attribute: "listen",
-        is_taken: display_has_no_address,
-    },
-    DangerousDefault {
-        element: "listen",
-        attribute: "address",
-        is_taken: listen_has_no_address,
-    },
 ];

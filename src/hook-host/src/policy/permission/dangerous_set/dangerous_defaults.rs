@@ -5,9 +5,44 @@
 use domain_xml::Element;
 use domain_xml::host::{Budget, tag_bytes};
 
-use super::attribute_rules::DANGEROUS_DEFAULTS;
 use super::local;
-use super::rule::DangerousDefault;
+
+/// An attribute for which libvirt takes a dangerous default value if an element does not have it. A pattern must name
+/// the attribute for a new element that leaves it to the default, and for every other change after which an element does.
+pub(super) struct DangerousDefault {
+    pub(super) element: &'static str,
+    pub(super) attribute: &'static str,
+    /// Whether libvirt takes the default for this element.
+    pub(super) is_taken: fn(&Element) -> bool,
+}
+
+/// Attributes with a dangerous default. Each attribute has a rule for its values too.
+pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
+    // libvirt's default is QEMU's own network (`user`), through which the guest has the network access of the
+    // launcher's container.
+    DangerousDefault {
+        element: "interface",
+        attribute: "type",
+        is_taken: |interface| lacks_attribute(interface, "type"),
+    },
+    // Without a path, newer versions of libvirt take the socket of the host's service.
+    DangerousDefault {
+        element: "quoteGenerationService",
+        attribute: "path",
+        is_taken: |service| lacks_attribute(service, "path"),
+    },
+    // Without an address, VNC listens on `vnc_listen` of qemu.conf, which is 0.0.0.0 in KubeVirt's image and ours.
+    DangerousDefault {
+        element: "graphics",
+        attribute: "listen",
+        is_taken: display_has_no_address,
+    },
+    DangerousDefault {
+        element: "listen",
+        attribute: "address",
+        is_taken: listen_has_no_address,
+    },
+];
 
 /// The attributes for which libvirt takes a dangerous default in this element.
 pub(in super::super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str> {
@@ -48,7 +83,7 @@ pub(in super::super) fn new_dangerous_defaults(
     taken.filter(|name| !earlier.contains(name)).collect()
 }
 
-pub(super) fn lacks_attribute(element: &Element, name: &str) -> bool {
+fn lacks_attribute(element: &Element, name: &str) -> bool {
     element.attribute_names().all(|other| local(other) != name)
 }
 
@@ -60,7 +95,7 @@ fn is_attribute(element: &Element, name: &str, value: &str) -> bool {
 
 /// Whether a display is VNC, and has neither a socket nor an address. Its address is that of its first `<listen>`, and
 /// of `@listen`. Spice has another default, which is the loopback address.
-pub(super) fn display_has_no_address(graphics: &Element) -> bool {
+fn display_has_no_address(graphics: &Element) -> bool {
     let mut listens = graphics
         .children()
         .filter(|child| local(child.tag_name()) == "listen");
@@ -71,7 +106,7 @@ pub(super) fn display_has_no_address(graphics: &Element) -> bool {
 }
 
 /// Whether a `<listen>` is for an address, and has none.
-pub(super) fn listen_has_no_address(listen: &Element) -> bool {
+fn listen_has_no_address(listen: &Element) -> bool {
     let has_no_address = ["socket", "none", "network"]
         .iter()
         .any(|kind| is_attribute(listen, "type", kind));

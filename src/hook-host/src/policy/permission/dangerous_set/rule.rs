@@ -1,7 +1,5 @@
 //! A rule of the dangerous set, and constructors for the tables of rules.
 
-use domain_xml::Element;
-
 use super::DangerKind;
 
 /// A rule for an element or attribute.
@@ -34,15 +32,6 @@ pub(super) enum When {
     With(&'static str, fn(&str) -> bool),
     /// Additions of the element. In an element that exists in both documents, the changed node has a rule of its own.
     Added,
-}
-
-/// An attribute for which libvirt takes a dangerous default value if an element does not have it. A pattern must name
-/// the attribute for a new element that leaves it to the default, and for every other change after which an element does.
-pub(super) struct DangerousDefault {
-    pub(super) element: &'static str,
-    pub(super) attribute: &'static str,
-    /// Whether libvirt takes the default for this element.
-    pub(super) is_taken: fn(&Element) -> bool,
 }
 
 pub(super) const fn element_rule(

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Document;
 use domain_xml::host::diff;
 
-use super::attribute_rules::{ATTRIBUTE_RULES, DANGEROUS_DEFAULTS};
+use super::attribute_rules::ATTRIBUTE_RULES;
+use super::dangerous_defaults::DANGEROUS_DEFAULTS;
 use super::element_rules::ELEMENT_RULES;
 use super::rule::{Rule, When};
 use super::{DangerKind, NodeLocation, REVIEWED_LIBVIRT, RULES_BY_NAME, unreviewed_libvirt};
