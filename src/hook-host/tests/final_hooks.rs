@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use fixture::handwritten_guest::HandwrittenGuest;
 use fixture::plugin_server::{Answer, PluginServer};
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HookDirs, invocation};
-use hook_host::record::{Record, RecordConfig};
+use fixture::{HookDirs, invocation, sha256_hex};
+use hook_host::record::{Record, RecordConfig, SealedChange};
 use hook_host::replay::replay;
 use hook_host::wasm::LoadOptions;
 use hook_host::{
@@ -19,7 +19,6 @@ use hook_host::{
     Plugins, PolicySource, Reason, Run, StandingHooks, collect,
 };
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 /// A domain with a title of the length that the guests write.
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>ns_vm</name>\n  <uuid>5a9f</uuid>\n  <title>original</title>\n  \
@@ -90,8 +89,7 @@ fn module_with_wishes(
         ..HandwrittenGuest::default()
     };
     let bytes = guest.module();
-    let sha256 = Sha256::digest(&bytes);
-    let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = sha256_hex(&bytes);
     Module { bytes, sha256 }
 }
 
@@ -573,6 +571,20 @@ async fn a_final_hook_has_the_last_word_on_a_domain_that_arrives() {
     assert!(enforced.contains("<title>ENFORCED</title>"), "{enforced}");
 }
 
+/// The second changes nothing, so that there is nothing to refuse.
+#[tokio::test]
+async fn two_final_hooks_that_write_the_same_value_agree() {
+    let mut pod = Pod::with_both();
+    let other = module("other", i32::MIN, TITLE, "ENFORCED");
+    pod.put("other", &other);
+    let chain = pod.chain(&final_policy(&[&enforcing(), &other])).await;
+    let (xml, runs) = define(&chain).await.unwrap();
+    assert!(xml.contains("<title>ENFORCED</title>"), "{xml}");
+    let changes: Vec<usize> = runs.iter().map(|run| run.changes.len()).collect();
+    assert_eq!(names(&runs), ["zz", "image-enforce", "other"]);
+    assert_eq!(changes, [1, 1, 0]);
+}
+
 #[tokio::test]
 async fn two_final_hooks_that_change_one_place_are_an_error_that_names_both() {
     let mut pod = Pod::with_both();
@@ -618,11 +630,12 @@ async fn records_name_the_final_rule_and_what_was_sealed() {
     );
     let seal = &denied.input.sealed[0];
     assert_eq!(
-        (seal.hook.as_str(), seal.path.as_str(), seal.kind.as_str()),
-        ("other", "/domain/title", "edited")
+        (seal.hook.as_str(), seal.path.as_str(), seal.kind),
+        ("other", "/domain/title", SealedChange::Edited)
     );
     let json = fs::read_to_string(path).unwrap();
     assert!(json.contains("\"final\": \""), "{json}");
+    assert!(json.contains("\"kind\": \"edited\""), "{json}");
     // A replay is denied for the same reason.
     let module = pod.standing().join("image-enforce/hook.wasm");
     let replayed = replay(denied, &module, false, LoadOptions::default())
@@ -722,10 +735,7 @@ async fn at_pre_cloud_init_iso_documents_are_sealed() {
             ..HandwrittenGuest::default()
         };
         let bytes = guest.module();
-        let sha256 = Sha256::digest(&bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let sha256 = sha256_hex(&bytes);
         Module { bytes, sha256 }
     };
     let (enforce, undo) = (guest("image-enforce", 0, 'E'), guest("zz", i32::MIN, 'U'));

@@ -8,9 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fixture::HookDirs;
+use fixture::{HookDirs, sha256_hex};
 use hook_host::{CollectConfig, PolicySource, SigningDate, StandingHooks, collect};
-use sha2::{Digest, Sha256};
 use sigstore_bundle::{Bundle, SigningKey};
 
 /// The name of the signature's file.
@@ -159,18 +158,13 @@ async fn a_rule_with_keys_applies_to_the_modules_that_it_names() {
 #[tokio::test]
 async fn a_digest_in_a_rule_without_keys_needs_no_signature() {
     let key = KeyPair::new();
-    let digest = sha256(&module());
+    let digest = sha256_hex(&module());
     let listed = |digest: &str| {
         let key = key.yaml();
         format!("rules:\n- digests: [{digest}]\n- keys: [{key}]\n")
     };
     assert_eq!(refusal(None, &listed(&digest)).await, None);
     assert!(refusal(None, &listed(&"0".repeat(64))).await.is_some());
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]
@@ -283,7 +277,7 @@ async fn a_key_with_a_date_withdraws_older_signatures() {
 
 #[tokio::test]
 async fn a_denied_digest_is_refused_whatever_else_permits_the_module() {
-    let (key, digest) = (KeyPair::new(), sha256(&module()));
+    let (key, digest) = (KeyPair::new(), sha256_hex(&module()));
     let signature = key.sign(&module());
     let keys = format!(
         "rules:\n- {{digests: [{digest}], keys: [{}]}}\n- digests: [{digest}]\n",
@@ -302,7 +296,7 @@ async fn a_denied_digest_is_refused_whatever_else_permits_the_module() {
     assert_eq!(refusal(None, &others).await, None);
     // What is denied is not compiled: the reason is not that it is no module.
     let nonsense = b"\0asm nonsense";
-    let policy = format!("deniedDigests: [{}]\n", sha256(nonsense));
+    let policy = format!("deniedDigests: [{}]\n", sha256_hex(nonsense));
     let error = refusal_of(nonsense, None, &policy).await.unwrap();
     assert!(error.contains("the operator denies"), "{error}");
 }

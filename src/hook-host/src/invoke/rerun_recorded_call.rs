@@ -24,10 +24,7 @@ pub(crate) async fn rerun(
     let pod = PodFactSource::None;
     let mut run = HookPointRun::new(limits, point, invocation, &input.vmi, None, &pod, None);
     run.keeps_payload = true;
-    input
-        .seals()?
-        .into_iter()
-        .for_each(|seal| run.seals.add(seal));
+    input.seals().for_each(|seal| run.seals.add(seal));
     if input.arrives {
         run.set_arriving();
     }

@@ -7,8 +7,8 @@ use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
 use super::policy_error::PolicyError;
 use super::policy_file;
-use crate::SigningDate;
 use crate::printable::{MAX_MESSAGE, printable};
+use crate::{SigningDate, SigningDateError};
 
 /// The result of verifying a module's signature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,8 +22,8 @@ pub struct ModuleSignature {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signer {
     pub(super) key: KeyId,
-    /// The date in the signed module, if there is one. The error is why the date cannot be read.
-    pub(super) date: Result<Option<SigningDate>, String>,
+    /// The date in the signed module, if there is one.
+    pub(super) date: Result<Option<SigningDate>, SigningDateError>,
 }
 
 impl ModuleSignature {
@@ -60,7 +60,7 @@ impl ModuleSignature {
             Ok(key) => Self {
                 signer: Some(Signer {
                     key,
-                    date: SigningDate::of(content).map_err(|error| error.to_string()),
+                    date: SigningDate::of(content),
                 }),
                 reason: String::new(),
             },

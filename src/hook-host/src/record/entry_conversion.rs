@@ -4,13 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain_xml::host::ChangeKind;
-
 use super::read_record_file::RecordReadError;
-use super::record_from_run::kind_name;
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
-    MAX_PATTERNS, Output, Record, SealEntry,
+    MAX_PATTERNS, Output, Record,
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
@@ -130,26 +127,14 @@ impl Record {
 }
 
 impl Input {
-    /// What final hooks had changed before. The error names an unknown kind of change.
-    pub(crate) fn seals(&self) -> Result<Vec<Seal>, String> {
-        let kinds = [
-            ChangeKind::Inserted,
-            ChangeKind::Removed,
-            ChangeKind::Edited,
-            ChangeKind::Moved,
-        ];
-        let seal = |entry: &SealEntry| {
-            let kind = kinds
-                .into_iter()
-                .find(|kind| kind_name(*kind) == entry.kind);
-            Ok(Seal {
-                hook: entry.hook.clone(),
-                rule: entry.rule.clone(),
-                path: entry.path.clone(),
-                kind: kind.ok_or_else(|| format!("{:?} is no kind of change", entry.kind))?,
-            })
-        };
-        self.sealed.iter().map(seal).collect()
+    /// What final hooks had changed before.
+    pub(crate) fn seals(&self) -> impl Iterator<Item = Seal> {
+        self.sealed.iter().map(|entry| Seal {
+            hook: entry.hook.clone(),
+            rule: entry.rule.clone(),
+            path: entry.path.clone(),
+            kind: entry.kind.into(),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) use record_from_run::RunEvidence;
 pub(crate) use record_json_format::HookPayload;
 pub use record_json_format::{
     GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record, SealEntry,
+    SealedChange,
 };
 pub(crate) use record_writer::RecordWriter;
 pub use record_writer::{RecordConfig, RecordError};

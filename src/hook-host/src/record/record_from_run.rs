@@ -91,7 +91,7 @@ impl Record {
 }
 
 /// The kind of a change in records.
-pub(super) fn kind_name(kind: ChangeKind) -> &'static str {
+fn kind_name(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Inserted => "inserted",
         ChangeKind::Removed => "removed",
@@ -115,7 +115,7 @@ impl SealEntry {
             hook: seal.hook.clone(),
             rule: seal.rule.clone(),
             path: seal.path.clone(),
-            kind: kind_name(seal.kind).to_owned(),
+            kind: seal.kind.into(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use domain_xml::host::ChangeKind;
 use serde::{Deserialize, Serialize};
 
 use crate::pod_facts::PodFactEntry;
@@ -175,8 +176,44 @@ pub struct SealEntry {
     pub rule: String,
     /// The path of the change.
     pub path: String,
-    /// `inserted`, `removed`, `edited` or `moved`.
-    pub kind: String,
+    /// What the hook did there.
+    pub kind: SealedChange,
+}
+
+/// What a final hook did to a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SealedChange {
+    /// The place is new.
+    Inserted,
+    /// The place was removed.
+    Removed,
+    /// The value changed.
+    Edited,
+    /// The element has another position.
+    Moved,
+}
+
+impl From<ChangeKind> for SealedChange {
+    fn from(kind: ChangeKind) -> Self {
+        match kind {
+            ChangeKind::Inserted => Self::Inserted,
+            ChangeKind::Removed => Self::Removed,
+            ChangeKind::Edited => Self::Edited,
+            ChangeKind::Moved => Self::Moved,
+        }
+    }
+}
+
+impl From<SealedChange> for ChangeKind {
+    fn from(change: SealedChange) -> Self {
+        match change {
+            SealedChange::Inserted => Self::Inserted,
+            SealedChange::Removed => Self::Removed,
+            SealedChange::Edited => Self::Edited,
+            SealedChange::Moved => Self::Moved,
+        }
+    }
 }
 
 /// The output of a hook.

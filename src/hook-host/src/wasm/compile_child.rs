@@ -137,7 +137,7 @@ fn compile_with_known_functions(
 }
 
 fn precompile(engine: wasmtime::Result<Engine>, module: &[u8]) -> Result<Vec<u8>, String> {
-    core_module_memories::check(module)?;
+    core_module_memories::check(module).map_err(|error| error.to_string())?;
     let compiled = engine.and_then(|engine| engine.precompile_component(module));
     compiled.map_err(|error| format!("{error:#}"))
 }

@@ -76,7 +76,7 @@ async fn refusal_of_row(dirs: &HookDirs, row: &Value, sha256: &str) -> Option<St
 #[tokio::test]
 async fn hostile_yaml_is_refused_with_its_place() {
     let module = module();
-    let sha256 = hex_sha256(&module);
+    let sha256 = sha256_hex(&module);
     // All rows share the compiled module.
     let dirs = HookDirs::new();
     dirs.put_modified_an_hour_ago("h", "hook.wasm", &module);
@@ -100,12 +100,4 @@ async fn hostile_yaml_is_refused_with_its_place() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(ROWS.lines().count() > 130);
-}
-
-fn hex_sha256(bytes: &[u8]) -> String {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HookDirs, XML, invocation};
+use fixture::{HookDirs, XML, invocation, sha256_hex};
 use hook_host::{
     Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, StandingHooks,
     admit_modules, collect,
