@@ -192,11 +192,11 @@ async fn hostile_answers_are_refused_with_the_name_of_the_hook() {
             define(controls),
             "E\\u{1b}[31m \\u{202e} \\r\\n x",
         ),
-        ("another name", define(renamed), "/domain/name"),
+        ("another name", define(renamed), "/domain/name was"),
         (
             "a second name before the first",
             define(second_name),
-            "name",
+            "/domain/name was",
         ),
     ];
     for (name, behaviour, text) in rows {
