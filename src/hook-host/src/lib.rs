@@ -65,7 +65,7 @@ pub use pod_facts::{
     FactError, PodAccess, PodConfig, PodFactEntry, PodPattern, PodPatternError, render_downward_api,
 };
 pub use policy::PolicySource;
-pub use printable::{escape_json, is_printable, printable};
+pub use printable::{escape_unprintable_in_json, is_printable, printable};
 pub use semver::Version;
-pub use signing_date::{SECTION as SIGNING_DATE_SECTION, SigningDate, SigningDateError};
+pub use signing_date::{SigningDate, SigningDateError};
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

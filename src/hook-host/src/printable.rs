@@ -52,7 +52,7 @@ pub fn is_printable(c: char) -> bool {
 /// Replaces unprintable characters in JSON by escapes; the document stays the same to its readers. Ends of lines stay, which
 /// JSON has only between its values.
 #[must_use]
-pub fn escape_json(json: &str) -> String {
+pub fn escape_unprintable_in_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
         if is_printable(character) || character == '\n' {

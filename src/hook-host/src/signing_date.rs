@@ -15,7 +15,7 @@ use crate::printable::printable;
 use crate::wasm_length::leb128;
 
 /// The name of the custom section.
-pub const SECTION: &str = "virt-hook:signed-at";
+const SECTION: &str = "virt-hook:signed-at";
 /// The format of a date in texts.
 const FORMAT: &str = "such as 2026-11-01T00:00:00Z: UTC, to the second";
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use hook_host::escape_json;
+use hook_host::escape_unprintable_in_json;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -79,7 +79,7 @@ fn line(
 
 fn encode(line: Map<String, Value>) -> Vec<u8> {
     // Texts of guests, hooks and clients are in the line. A terminal obeys some characters that JSON does not escape.
-    let mut line = escape_json(&Value::Object(line).to_string());
+    let mut line = escape_unprintable_in_json(&Value::Object(line).to_string());
     line.push('\n');
     line.into_bytes()
 }

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use hook_host::{escape_json, printable};
+use hook_host::{escape_unprintable_in_json, printable};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ fn print_json(mut document: Value) -> Result<(), Failure> {
     if !warnings.is_empty() {
         document["warnings"] = json!(*warnings);
     }
-    print(&escape_json(&format!("{document:#}")))
+    print(&escape_unprintable_in_json(&format!("{document:#}")))
 }
 
 /// Prints a result with a line feed. A closed pipe is not a failure.

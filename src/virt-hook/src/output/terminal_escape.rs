@@ -48,7 +48,7 @@ mod tests {
     fn escaped_json_is_the_same_document() {
         let text = "a\u{9b}31m \u{85}\u{2028}\u{202e}\u{e0041} größer\n\u{1b}\u{7f}";
         let document = serde_json::json!({ text: [text] });
-        let escaped = hook_host::escape_json(&format!("{document:#}"));
+        let escaped = hook_host::escape_unprintable_in_json(&format!("{document:#}"));
         assert!(escaped.chars().all(|c| c == '\n' || is_printable(c)));
         let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
         assert_eq!(read, document);
