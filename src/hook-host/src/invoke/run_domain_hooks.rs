@@ -90,9 +90,11 @@ impl Chain {
     /// The hooks of OnDefineDomain, then those of plugins, then the final hooks of both.
     fn with_plugins<'a>(&'a self, plugin_hooks: &'a [Hook]) -> Vec<&'a Hook> {
         let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
-        hooks.extend(plugin_hooks);
-        // The sort is stable: each part keeps its order.
-        hooks.sort_by_key(|hook| hook.is_final());
+        let (final_of_plugins, others): (Vec<&Hook>, Vec<&Hook>) =
+            plugin_hooks.iter().partition(|hook| hook.is_final());
+        let first_final = hooks.partition_point(|hook| !hook.is_final());
+        hooks.splice(first_final..first_final, others);
+        hooks.extend(final_of_plugins);
         hooks
     }
 

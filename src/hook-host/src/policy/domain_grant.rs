@@ -150,7 +150,7 @@ fn grant_refusal(
     outer: Option<(&Refusal, &Layer)>,
 ) -> GrantRefusal {
     let origin = &layer.origin;
-    let is_final = matches!(
+    let cannot_be_granted = matches!(
         refusal.reason,
         RefusalReason::Reserved(_) | RefusalReason::DocumentReplaced
     );
@@ -170,7 +170,7 @@ fn grant_refusal(
         }
         (_, None) => format!("{origin} does not allow it"),
     };
-    if !is_final {
+    if !cannot_be_granted {
         match outer {
             None => {}
             Some((refusal, _)) if matches!(refusal.reason, RefusalReason::Dangerous(_)) => {

@@ -1,12 +1,13 @@
 //! The keys of the operator's policy.
 
+use serde::Deserialize;
+
 use crate::policy::hook_yaml::HookPointName;
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{
     Dangerous, Directory, DurationValue, Pattern, Sha256, SignerKey, SizeValue, WithPosition,
 };
 use crate::{FailurePolicy, MigrationParameter, PodPattern};
-use serde::Deserialize;
 
 /// Which modules may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
