@@ -93,13 +93,17 @@ fn is_attribute(element: &Element, name: &str, value: &str) -> bool {
     !lacks_attribute(element, name) && values.all(|(_, other)| other == value)
 }
 
-/// Whether a display is VNC, and has neither a socket nor an address. Its address is that of its first `<listen>`, and
-/// of `@listen`. Spice has another default, which is the loopback address.
+/// Types of displays that listen on no address by default, or on the loopback address as Spice does.
+const CLOSED_BY_DEFAULT: [&str; 5] = ["spice", "sdl", "desktop", "egl-headless", "dbus"];
+
+/// Whether a display, such as VNC, has neither a socket nor an address. Its address is that of its first `<listen>`, and
+/// of `@listen`.
 fn display_has_no_address(graphics: &Element) -> bool {
     let mut listens = graphics
         .children()
         .filter(|child| local(child.tag_name()) == "listen");
-    !is_attribute(graphics, "type", "spice")
+    let mut closed = CLOSED_BY_DEFAULT.iter();
+    !closed.any(|kind| is_attribute(graphics, "type", kind))
         && lacks_attribute(graphics, "socket")
         && lacks_attribute(graphics, "listen")
         && listens.next().is_none_or(listen_has_no_address)

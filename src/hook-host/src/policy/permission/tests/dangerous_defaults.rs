@@ -222,4 +222,8 @@ fn displays_with_an_address_or_socket_of_their_own_need_no_grant_by_name() {
         let (before, after) = (with_displays(before), with_displays(after));
         assert!(granted(&["/domain/**"], &before, &after), "{name}");
     }
+    // A display that does not listen is dangerous for its type alone.
+    let sdl = with_displays("<graphics type='sdl'/>");
+    let by_type = ["/domain/**", "/domain/devices/graphics/@type"];
+    assert!(granted(&by_type, &with_displays(""), &sdl));
 }
