@@ -39,14 +39,14 @@ fn a_difference_is_coloured_on_request_and_plain_in_a_pipe() {
     ];
     let plain = virt_hook(&arguments).success_stdout();
     assert!(
-        plain.contains("\n-\t\t<baseBoard/>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
+        plain.contains("\n-\t\t<baseBoard></baseBoard>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
         "{plain}"
     );
     let always = [&arguments[..], &["--color", "always"]].concat();
     assert!(
         virt_hook(&always)
             .success_stdout()
-            .contains("\u{1b}[31m-\t\t<baseBoard/>\u{1b}[0m")
+            .contains("\u{1b}[31m-\t\t<baseBoard></baseBoard>\u{1b}[0m")
     );
     let never_arguments = [&arguments[..], &["--color", "never"]].concat();
     assert_eq!(
