@@ -35,6 +35,9 @@ fn module(pod: &Pod) -> PathBuf {
     path
 }
 
+/// Numbers and values.
+type Settings = &'static [(u16, u32)];
+
 /// What a client does after the preface, and then reads nothing.
 enum Attack {
     /// Sends bytes, without regard to the server's windows.
@@ -90,7 +93,7 @@ fn define_message(bytes: usize) -> Vec<u8> {
 }
 
 /// Names, numbers of connections, settings of the clients, and what they do.
-fn attacks() -> Vec<(&'static str, u64, &'static [(u16, u32)], Attack)> {
+fn attacks() -> Vec<(&'static str, u64, Settings, Attack)> {
     let headers = request_headers(DEFINE, "localhost");
     let flood = || Attack::Bytes(unfinished_requests(20_000, DEFINE));
     let repeated = |frame: Vec<u8>| Attack::Bytes(frame.repeat(40_000));

@@ -39,7 +39,8 @@ fn a_difference_is_coloured_on_request_and_plain_in_a_pipe() {
     ];
     let plain = virt_hook(&arguments).success_stdout();
     assert!(
-        plain.contains("\n-\t\t<baseBoard></baseBoard>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
+        plain.contains("\n-\t\t<baseBoard></baseBoard>\n+\t\t<baseBoard>\n")
+            && !plain.contains('\u{1b}'),
         "{plain}"
     );
     let always = [&arguments[..], &["--color", "always"]].concat();

@@ -86,7 +86,7 @@ pub(super) const CASES: &[LineCase] = &[
         &[("</system>", "</system><baseBoard><entry name='serial'>x</entry></baseBoard>")]),
     case("/domain/os/boot/**", &[("<boot dev='hd'/>", "<boot dev='cdrom'/>")],
         &[("</system>", "</system><chassis><entry name='serial'>x</entry></chassis>")]),
-    case("/domain/os/boot/@dev", &[("<boot dev='hd'/>", "<boot dev='network'/>")],
+    case("/domain/os/boot/@dev", &[("<boot dev='hd'/>", "<boot dev='hd'/><boot dev='network'/>")],
         &[("<vmcoreinfo state='on'/>", "<vmcoreinfo state='off'/>")]),
     case("/domain/sysinfo/oemStrings/**", &[(">a string<", ">b<")],
         &[(">a serial<", ">b<")]),
