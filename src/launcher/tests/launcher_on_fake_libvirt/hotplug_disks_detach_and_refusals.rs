@@ -25,7 +25,7 @@ fn vmi_with_volume(phase: &str) -> Value {
 
 /// Whether the running and the persistent configuration have the disk.
 fn has_disk(launcher: &TestLauncher) -> (bool, bool) {
-    let has_disk = |kind| domain_xml(launcher, kind).contains("<target bus=\"scsi\" dev=\"sda\"/>");
+    let has_disk = |kind| domain_xml(launcher, kind).contains("<target bus=\"scsi\" dev=\"sda\"");
     (has_disk(XmlKind::Active), has_disk(XmlKind::Inactive))
 }
 

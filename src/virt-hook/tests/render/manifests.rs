@@ -79,11 +79,11 @@ fn kubevirts_defaults_of_a_virtual_machine_are_in_its_domain() {
     for part in [
         "<entry name='uuid'>",
         "<entry name='serial'>",
-        "<acpi/>",
-        "<vapic state='on'/>",
-        "<vpindex state='on'/>",
-        "<synic state='on'/>",
-        "<feature name='vmx' policy='require'/>",
+        "<acpi>",
+        "<vapic state='on'>",
+        "<vpindex state='on'>",
+        "<synic state='on'>",
+        "<feature name='vmx' policy='require'>",
         "tray='closed'",
         "<input type='tablet' bus='usb'>",
     ] {

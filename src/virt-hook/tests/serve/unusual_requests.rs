@@ -133,13 +133,13 @@ async fn unusual_requests_are_answered_or_refused_with_the_reason() {
             "domain of 12 MB",
             Params::new(too_large, vmi()),
             Code::OutOfRange,
-            "the limit is: 8454144 bytes",
+            "the limit is: 7323648 bytes",
         ),
         (
             "domain and VMI of 7.5 MB, each below its limit",
             Params::new(vec![b'x'; 4 << 20], vec![b' '; 7 << 19]),
-            Code::ResourceExhausted,
-            "more than 7340032 bytes",
+            Code::OutOfRange,
+            "the limit is: 7323648 bytes",
         ),
     ];
     for (name, params, code, text) in refused {

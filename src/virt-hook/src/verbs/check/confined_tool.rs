@@ -132,8 +132,8 @@ impl ConfinedTool {
         self.restrict().map_err(RunError::not_confined)?;
         // What the tool leaves behind has to be found.
         children().map_err(RunError::not_confined)?;
-        let tool = self.start().map_err(RunError::NotStarted)?;
-        self.wait(tool, parent).map_err(RunError::NotEnded)
+        let tool = self.start().map_err(RunError::Start)?;
+        self.wait(tool, parent).map_err(RunError::End)
     }
 
     fn start(&self) -> io::Result<Pid> {
@@ -204,25 +204,25 @@ impl ConfinedTool {
 enum RunError {
     /// This process is not confined, and did not start the tool.
     #[error("{0}")]
-    NotConfined(String),
+    Confinement(String),
     /// The tool could not be started.
     #[error("{0}")]
-    NotStarted(io::Error),
+    Start(io::Error),
     /// The tool, or what it left behind, does not end.
     #[error("{0}")]
-    NotEnded(io::Error),
+    End(io::Error),
 }
 
 impl RunError {
     fn not_confined(error: impl ToString) -> Self {
-        Self::NotConfined(error.to_string())
+        Self::Confinement(error.to_string())
     }
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::NotConfined(_) => NOT_CONFINED,
-            Self::NotStarted(_) => NOT_STARTED,
-            Self::NotEnded(_) => KILLED,
+            Self::Confinement(_) => NOT_CONFINED,
+            Self::Start(_) => NOT_STARTED,
+            Self::End(_) => KILLED,
         }
     }
 }
