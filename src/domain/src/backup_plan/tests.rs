@@ -34,15 +34,15 @@ fn push_backup_writes_tracked_disks_into_files() {
     let plan = plan(&BackupMode::Push, None);
     assert_eq!(
         flatten(&plan.backup_xml),
-        "<domainbackup mode='push'><disks><disk name='vda' backup='no'/>\
+        "<domainbackup mode='push'><disks><disk name='vda' backup='no'></disk>\
          <disk name='vdc' backup='yes' type='file'>\
-         <target file='/run/kubevirt/Bk/vm1/bk1-2026-11-21_13-10-00/bk1-Data&amp;1.qcow2'/></disk>\
+         <target file='/run/kubevirt/Bk/vm1/bk1-2026-11-21_13-10-00/bk1-Data&amp;1.qcow2'></target></disk>\
          </disks></domainbackup>"
     );
     assert_eq!(
         flatten(&plan.checkpoint_xml),
         "<domaincheckpoint><name>bk1-2026-11-21_13-10-00</name><disks>\
-         <disk name='vda' checkpoint='no'/><disk name='vdc' checkpoint='bitmap'/></disks>\
+         <disk name='vda' checkpoint='no'></disk><disk name='vdc' checkpoint='bitmap'></disk></disks>\
          </domaincheckpoint>"
     );
     assert_eq!(
@@ -60,7 +60,7 @@ fn pull_backup_exports_each_volume_with_its_bitmap() {
     assert!(
         xml.starts_with(
             "<domainbackup mode='pull'><incremental>bk0</incremental>\
-             <server transport='unix' socket='/s/backup-nbd-sock'/><disks>"
+             <server transport='unix' socket='/s/backup-nbd-sock'></server><disks>"
         ),
         "{xml}"
     );
@@ -78,7 +78,7 @@ fn checkpoint_is_redefined_for_disks_that_have_its_bitmap() {
     assert_eq!(
         flatten(&redefine("/cbt/data.qcow2", Some(1_763_730_780)).unwrap()),
         "<domaincheckpoint><name>c</name><creationTime>1763730780</creationTime><disks>\
-         <disk name='vdc' checkpoint='bitmap'/></disks></domaincheckpoint>"
+         <disk name='vdc' checkpoint='bitmap'></disk></disks></domaincheckpoint>"
     );
     assert!(!redefine("/cbt/data.qcow2", None).unwrap().contains("Time"));
 }

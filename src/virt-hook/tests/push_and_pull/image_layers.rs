@@ -196,7 +196,8 @@ fn files_and_hooks_that_are_too_many_or_too_large_are_refused() {
     let zeros = |name: &str, mebibytes| (GZIP, gzip_with_zeros(archive(), name, mebibytes));
     let long_name = format!("{}/hook.wasm", "l".repeat(1 << 20));
     let long_name = archive().long_name(long_name.as_bytes()).file("x", WASM);
-    let rows: Vec<(&str, Vec<(&str, Vec<u8>)>, &str)> = vec![
+    type Layer = (&'static str, Vec<u8>);
+    let rows: Vec<(&str, Vec<Layer>, &str)> = vec![
         (
             "a module of 40 MiB",
             vec![zeros("a/hook.wasm", 40)],

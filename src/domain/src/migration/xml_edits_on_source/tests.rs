@@ -146,8 +146,8 @@ fn dedicated_cpus_are_those_of_the_target() {
         ..TargetEdits::default()
     };
     let expected = xml
-        .replace("cpuset='1'", "cpuset=\"4\"")
-        .replace("cpuset='2'", "cpuset=\"5\"")
+        .replace("cpuset='1'/>", "cpuset=\"4\"></vcpupin>")
+        .replace("cpuset='2'/>", "cpuset=\"5\"></vcpupin>")
         .replace("vcpu='0'", "vcpu=\"0\"")
         .replace("vcpu='1'", "vcpu=\"1\"");
     assert_eq!(edit_xml(xml, &vmi, &edits), expected);
