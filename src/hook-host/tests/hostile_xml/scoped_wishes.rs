@@ -5,8 +5,11 @@ use super::*;
 const DESCRIPTION: &str = r#"{"name": "vda", "hookPoints": [{"name": "OnDefineDomain"}],
     "wishes": {"paths": ["/domain/devices/disk[target/@dev='vda']/**"]}}"#;
 
-/// The name of an edit, the path or reason in its refusal, and the texts that it replaces, each once.
-const EDITS: &[(&str, &str, &[(&str, &str)])] = &[
+/// Texts, each of which is replaced once by the other.
+type Replacements = &'static [(&'static str, &'static str)];
+
+/// The name of an edit, the path or reason in its refusal, and what it replaces.
+const EDITS: &[(&str, &str, Replacements)] = &[
     (
         "another target before the disk's",
         "/domain/devices/disk has several <target>",
