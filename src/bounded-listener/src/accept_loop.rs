@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::limits::{ACCEPT_RETRY_DELAY, LOG_INTERVAL};
+use crate::limits::ACCEPT_RETRY_DELAY;
+use crate::log_rate::LogRate;
 
 /// A listening socket.
 pub trait Accept: Send + Sync + 'static {
@@ -36,19 +37,34 @@ impl Accept for TcpListener {
     }
 }
 
-/// Accepts the next connection. After an error, such as too many open files, accepting is tried again; the error is logged
-/// once in [`LOG_INTERVAL`].
-pub(crate) async fn accept<L: Accept>(listener: &mut L, what: &'static str) -> L::Connection {
-    let mut logged_at: Option<Instant> = None;
-    loop {
-        match poll_fn(|context| listener.poll_accept(context)).await {
-            Ok(connection) => return connection,
-            Err(error) => {
-                if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-                    logged_at = Some(Instant::now());
-                    tracing::warn!(reason = %error, socket = what, "connections cannot be accepted");
+/// Accepts the connections of a listener.
+pub(crate) struct Acceptor<L> {
+    listener: L,
+    what: &'static str,
+    /// Lasts beyond a connection: with too many open files, some are accepted in between.
+    errors: LogRate,
+}
+
+impl<L: Accept> Acceptor<L> {
+    pub(crate) fn new(listener: L, what: &'static str) -> Acceptor<L> {
+        Acceptor {
+            listener,
+            what,
+            errors: LogRate::default(),
+        }
+    }
+
+    /// Accepts the next connection. After an error, such as too many open files, accepting is tried again.
+    pub(crate) async fn next(&mut self) -> L::Connection {
+        loop {
+            match poll_fn(|context| self.listener.poll_accept(context)).await {
+                Ok(connection) => return connection,
+                Err(error) => {
+                    if self.errors.admit(Instant::now()) {
+                        tracing::warn!(reason = %error, socket = self.what, "connections cannot be accepted");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
-                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::accept_loop::{Accept, accept};
+use crate::accept_loop::{Accept, Acceptor};
 use crate::limits::Limits;
 use crate::open_connections::{ConnectionHandle, OpenConnections};
 
@@ -32,7 +32,7 @@ impl ByteListener {
 }
 
 async fn serve_connections<L, F>(
-    mut listener: L,
+    listener: L,
     limits: Limits,
     mut serve: impl FnMut(L::Connection, ConnectionHandle) -> F,
 ) where
@@ -41,9 +41,10 @@ async fn serve_connections<L, F>(
 {
     let connections = OpenConnections::new(limits);
     let mut tasks = JoinSet::new();
+    let mut acceptor = Acceptor::new(listener, limits.what);
     loop {
         tokio::select! {
-            connection = accept(&mut listener, limits.what) => {
+            connection = acceptor.next() => {
                 let guard = connections.admit();
                 let served = serve(connection, guard.handle().clone());
                 tasks.spawn(async move {

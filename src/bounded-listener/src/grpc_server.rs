@@ -12,7 +12,7 @@ use tonic::transport::Server;
 use tonic::transport::server::{Connected, Router};
 use tower::layer::util::{Identity, Stack};
 
-use crate::accept_loop::{Accept, accept};
+use crate::accept_loop::{Accept, Acceptor};
 use crate::call_memory::CallMemoryLayer;
 use crate::guarded_stream::GuardedStream;
 use crate::limits::{
@@ -64,13 +64,17 @@ impl GrpcServer {
             message_bytes: limits.message_bytes,
         });
         let clients = stream::unfold(
-            (listener, connections.clone(), wrap),
-            async |(mut listener, connections, wrap)| {
-                let connection = accept(&mut listener, connections.what()).await;
+            (
+                Acceptor::new(listener, limits.listener.what),
+                connections.clone(),
+                wrap,
+            ),
+            async |(mut acceptor, connections, wrap)| {
+                let connection = acceptor.next().await;
                 let connection = wrap(GuardedStream::new(connection, connections.admit()));
                 Some((
                     Ok::<_, io::Error>(connection),
-                    (listener, connections, wrap),
+                    (acceptor, connections, wrap),
                 ))
             },
         );
@@ -92,8 +96,8 @@ impl GrpcServer {
         }
     }
 
-    /// Stops listening and taking calls. Running calls have the time `running`, and clients [`ANSWER_FLUSH_TIME`] after that to read their answers;
-    /// then all connections are closed. A call whose request is not complete does not run.
+    /// Stops listening and taking calls. Running calls have the time `running`, and clients [`ANSWER_FLUSH_TIME`] after
+    /// that to read their answers; then all connections are closed. A call whose request is not complete does not run.
     pub async fn stop(self, running: Duration) {
         if self.task.is_finished() {
             return self.connections.close_all();

@@ -11,6 +11,7 @@ mod connection_table;
 mod grpc_server;
 mod guarded_stream;
 pub mod limits;
+mod log_rate;
 mod open_connections;
 
 pub use accept_loop::Accept;

@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection_table::{ConnectionTable, HoldError, Id, TableLimits};
-use crate::limits::{CONNECTION_BYTES, LISTENER_BYTES, LOG_INTERVAL, Limits};
+use crate::limits::{CONNECTION_BYTES, LISTENER_BYTES, Limits};
+use crate::log_rate::LogRate;
 
 /// The open connections of one listener.
 #[derive(Clone)]
@@ -17,7 +18,7 @@ pub(crate) struct OpenConnections(Arc<Shared>);
 struct Shared {
     limits: Limits,
     table: Mutex<ConnectionTable>,
-    logged_at: Mutex<Option<Instant>>,
+    log_rate: Mutex<LogRate>,
     /// Notified when a call or a connection has ended.
     ended: Notify,
 }
@@ -46,7 +47,7 @@ impl OpenConnections {
         OpenConnections(Arc::new(Shared {
             limits,
             table: Mutex::new(table),
-            logged_at: Mutex::new(None),
+            log_rate: Mutex::default(),
             ended: Notify::new(),
         }))
     }
@@ -109,11 +110,9 @@ impl OpenConnections {
 
     /// Logs how many connections the limits have closed. A client that opens many must not fill the log.
     fn log_closed(&self) {
-        let now = Instant::now();
-        let logged_at = self.0.logged_at.lock();
-        let mut logged_at = logged_at.unwrap_or_else(PoisonError::into_inner);
-        if logged_at.is_none_or(|logged_at| now - logged_at >= LOG_INTERVAL) {
-            *logged_at = Some(now);
+        let rate = self.0.log_rate.lock();
+        let mut rate = rate.unwrap_or_else(PoisonError::into_inner);
+        if rate.admit(Instant::now()) {
             let closed = self.table().take_closed_by_limits();
             tracing::warn!(
                 socket = self.what(),

@@ -66,8 +66,8 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     }
 }
 
-/// Writes the last log lines and exits without libc's exit handlers. The handlers of libvirt and libcrypto free memory that threads in calls of
-/// libvirt still use; and if the launcher crashes at its end, KubeVirt counts the VM as failed.
+/// Writes the last log lines and exits without libc's exit handlers. The handlers of libvirt and libcrypto free memory
+/// that threads in calls of libvirt still use; and if the launcher crashes at its end, KubeVirt counts the VM as failed.
 fn exit_without_handlers(code: u8) -> ! {
     logging::flush();
     signal_hook::low_level::exit(code.into())

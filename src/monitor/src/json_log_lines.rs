@@ -1,13 +1,14 @@
 //! Writes log lines in KubeVirt's format to standard error: one JSON object each.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 
 const COMPONENT: &str = "virt-launcher-monitor";
 /// How long a line waits for the reader of standard error.
@@ -32,7 +33,7 @@ fn write(level: &str, message: &str, location: &Location<'_>) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let stderr = io::stderr();
+    let mut stderr = io::stderr();
     let dropped = DROPPED.load(Ordering::Relaxed);
     // Once a line had to be dropped, nobody is waited for until there is room again.
     let timeout = if dropped == 0 {
@@ -43,25 +44,31 @@ fn write(level: &str, message: &str, location: &Location<'_>) {
     if dropped > 0 {
         let told = format!("{dropped} log lines were dropped: their reader does not keep up");
         let told = render("warning", &told, location, now);
-        if write_within(&stderr, told.as_bytes(), timeout).is_ok() {
+        if write_within(&mut stderr, told.as_bytes(), timeout).is_ok() {
             DROPPED.store(0, Ordering::Relaxed);
         }
     }
     let line = render(level, message, location, now);
-    if write_within(&stderr, line.as_bytes(), timeout).is_err() {
+    if write_within(&mut stderr, line.as_bytes(), timeout).is_err() {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Writes a line, unless a pipe has no room for it for `timeout`: the monitor must not wait for a reader. A line of up to
 /// [`PIPE_BYTES`] is written with one call, so that it is not mixed with lines of other processes.
-fn write_within(output: &impl AsFd, line: &[u8], timeout: Duration) -> io::Result<()> {
+fn write_within(
+    output: &mut (impl Write + AsFd),
+    line: &[u8],
+    timeout: Duration,
+) -> io::Result<()> {
     let timeout = Timespec::try_from(timeout).unwrap_or_default();
     for piece in line.chunks(PIPE_BYTES) {
-        if poll(&mut [PollFd::new(output, PollFlags::OUT)], Some(&timeout))? == 0 {
+        let mut fds = [PollFd::new(&*output, PollFlags::OUT)];
+        // A signal, such as that of a child's end, must not cost a line.
+        if retry_on_intr(|| poll(&mut fds, Some(&timeout)))? == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        rustix::io::write(output, piece)?;
+        output.write_all(piece)?;
     }
     Ok(())
 }
@@ -137,14 +144,14 @@ mod tests {
 
     #[test]
     fn pipe_that_nobody_reads_does_not_hold_the_monitor() -> io::Result<()> {
-        let (mut reader, writer) = io::pipe()?;
+        let (mut reader, mut writer) = io::pipe()?;
         let line = [b'x'; 1000];
         let timeout = Duration::from_millis(1);
-        let written = (0..1000).take_while(|_| write_within(&writer, &line, timeout).is_ok());
+        let written = (0..1000).take_while(|_| write_within(&mut writer, &line, timeout).is_ok());
         let written = written.count();
         assert!((1..1000).contains(&written), "{written}");
         io::Read::read_exact(&mut reader, &mut [0; 8192])?;
-        write_within(&writer, &line, timeout)
+        write_within(&mut writer, &line, timeout)
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Shared {
     }
 }
 
-/// For libraries that write a line with one call.
+/// For libraries that write a line with one call. Their `flush` does not wait either: [`Lines::flush`] does.
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line.to_vec());

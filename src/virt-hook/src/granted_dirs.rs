@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::anyhow;
@@ -31,15 +32,25 @@ pub(crate) struct GrantedDirs {
 #[derive(Debug, Clone)]
 struct GrantedDir(String);
 
+/// Why no directory can be granted at a path.
+#[derive(Debug, thiserror::Error)]
+enum GrantError {
+    #[error("{0}")]
+    Unresolved(#[from] io::Error),
+    #[error("it is not a directory")]
+    NoDirectory,
+    #[error("its path is not UTF-8, as paths in policies are")]
+    NotUtf8,
+}
+
 impl GrantedDir {
-    fn new(path: PathBuf) -> Result<Self, String> {
-        let resolved = fs::canonicalize(path).map_err(|error| error.to_string())?;
+    fn new(path: PathBuf) -> Result<Self, GrantError> {
+        let resolved = fs::canonicalize(path)?;
         if !resolved.is_dir() {
-            return Err("it is not a directory".to_owned());
+            return Err(GrantError::NoDirectory);
         }
         let text = resolved.into_os_string().into_string();
-        text.map(Self)
-            .map_err(|_| "its path is not UTF-8, as paths in policies are".to_owned())
+        text.map(Self).map_err(|_| GrantError::NotUtf8)
     }
 }
 
@@ -179,7 +190,7 @@ mod tests {
             (b"file/x", "Not a directory"),
         ] {
             let error = GrantedDir::new(path(name)).unwrap_err();
-            assert!(error.contains(part), "{error}");
+            assert!(error.to_string().contains(part), "{error}");
         }
         assert!(GrantedDir::new(PathBuf::new()).is_err());
     }

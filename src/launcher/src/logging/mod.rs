@@ -3,6 +3,7 @@
 
 mod json_line;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::{PanicHookInfo, set_hook};
 use std::sync::OnceLock;
@@ -69,7 +70,10 @@ static STARTED: OnceLock<(std::time::Instant, Lines)> = OnceLock::new();
 
 /// The process may end at once after a panic, so its line is awaited.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    tracing::error!(backtrace = %std::backtrace::Backtrace::capture(), "{panic}");
+    let backtrace = Backtrace::capture();
+    let is_captured = backtrace.status() == BacktraceStatus::Captured;
+    let backtrace = is_captured.then(|| backtrace.to_string());
+    tracing::error!(backtrace, "{panic}");
     flush();
 }
 
