@@ -245,14 +245,16 @@ fn redirects_lead_to_no_file_and_come_to_an_end() {
 fn answers_that_are_no_answers_end() {
     let message = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{202e}\r\nvirt-hook: ok";
     let shown = "answers 500: \"\\u{1b}]0;owned\\u{7}\\u{1b}[31m\\u{202e}\\r\\nvirt-hook: ok\"";
-    let many_headers: String = (0..5_000)
-        .map(|number| format!("X-{number}: {}\r\n", "x".repeat(1_000)))
-        .collect();
-    let with_headers = Answer::Response {
-        status: 200,
-        headers: many_headers,
-        body: Vec::new(),
-        content_length: None,
+    // The client limits both the number of headers and their bytes. Which limit a response with many large headers
+    // meets first depends on the sizes of its reads, so a response exceeds one of them only.
+    let with_headers = |count: usize, value_bytes: usize| {
+        let header = |number| format!("X-{number}: {}\r\n", "x".repeat(value_bytes));
+        Answer::Response {
+            status: 200,
+            headers: (0..count).map(header).collect(),
+            body: Vec::new(),
+            content_length: None,
+        }
     };
     for (row, seconds, answer, code, part) in [
         (
@@ -270,9 +272,16 @@ fn answers_that_are_no_answers_end() {
             "no complete answer within 3s",
         ),
         (
-            "5,000 headers of 1,000 bytes",
+            "5,000 headers of 1 byte",
             "120",
-            with_headers,
+            with_headers(5_000, 1),
+            3,
+            "too many headers",
+        ),
+        (
+            "50 headers of 10,000 bytes",
+            "120",
+            with_headers(50, 10_000),
             3,
             "response header is too big",
         ),
