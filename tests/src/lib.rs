@@ -8,6 +8,7 @@
 pub mod backup_export_server;
 pub mod binaries;
 pub mod build_and_install_hooks;
+pub mod cgroup;
 pub mod emulated_virt_handler;
 pub mod grpc_over_unix_socket;
 pub mod guest_console_log;

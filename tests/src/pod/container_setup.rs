@@ -39,6 +39,16 @@ impl Pod {
         )?)
     }
 
+    /// Mounts a directory of this machine over another one in the pod.
+    pub fn mount_over(&self, source: &Path, over: &Path) -> Result<()> {
+        let name = over.to_string_lossy().replace('/', "_");
+        symlink(source, self.directory.path().join("mask").join(&name))?;
+        Ok(symlink(
+            over,
+            self.directory.path().join("masked").join(&name),
+        )?)
+    }
+
     /// Replaces a program in the pod by a shell script, which is found first in `PATH`.
     pub fn replace_program(&self, name: &str, script: &str) -> Result<()> {
         let path = self.directory.path().join("bin").join(name);

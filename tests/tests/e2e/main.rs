@@ -48,6 +48,7 @@ mod pre_migration_source_hook;
 mod process_tree_and_paths;
 mod pvc_expansion_and_block_tracking;
 mod python_hook;
+mod qemu_in_cgroup;
 mod refused_vmis;
 mod second_launcher;
 mod sigterm;

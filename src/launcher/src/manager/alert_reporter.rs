@@ -12,6 +12,7 @@ use kubevirt_api::domain_json::DomainStatus;
 use libvirt::{DiskFault, Event};
 
 use super::guest_panics::GuestPanics;
+use super::out_of_memory_kills::OutOfMemoryKills;
 use crate::notify::{Alert, AlertPolicy, Notifier, Warning};
 
 /// After an alert that the guest can repeat, the next one of its reason is sent after this time.
@@ -22,6 +23,7 @@ pub(super) struct AlertReporter {
     policy: Mutex<AlertPolicy>,
     rate: Mutex<AlertRate>,
     panics: GuestPanics,
+    out_of_memory_kills: OutOfMemoryKills,
 }
 
 impl AlertReporter {
@@ -31,6 +33,7 @@ impl AlertReporter {
             policy: Mutex::default(),
             rate: Mutex::default(),
             panics: GuestPanics::new(qemu_log),
+            out_of_memory_kills: OutOfMemoryKills::since_now(),
         }
     }
 
@@ -38,6 +41,18 @@ impl AlertReporter {
     pub(super) async fn observe(&self, event: &Event, notifier: &Notifier) {
         let alert = self.lock_policy().observe(event);
         self.report(alert, notifier).await;
+    }
+
+    /// The VM starts.
+    pub(super) async fn observe_start(&self) {
+        self.out_of_memory_kills.observe_start().await;
+    }
+
+    /// QEMU has ended without being told to: sends the alert if the kernel has killed it for memory.
+    pub(super) async fn observe_crash(&self, notifier: &Notifier) {
+        if let Some(warning) = self.out_of_memory_kills.observe_crash().await {
+            warn(&warning, notifier);
+        }
     }
 
     /// Sends the alert of a VM that is paused by disk errors, unless it was sent for libvirt's event.

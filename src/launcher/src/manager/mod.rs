@@ -32,6 +32,7 @@ mod kubevirt_metadata;
 mod last_notification;
 mod manager_handle;
 mod ops;
+mod out_of_memory_kills;
 mod start_notification_acceptance;
 mod sync_request;
 mod vm_context;

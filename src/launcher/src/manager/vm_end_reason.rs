@@ -34,8 +34,9 @@ impl EndReason {
     }
 
     /// Corrects a snapshot of libvirt's daemon. A daemon that was down while the guest powered off reports a crash; one
-    /// that was down while the guest migrated does not report that it migrated; a busy one still reports a domain whose
-    /// process has exited.
+    /// that was down while the guest migrated does not report that it migrated; one that gave up ending QEMU, which a
+    /// frozen cgroup makes immune to SIGKILL until it is thawed, does not know why it ended; a busy one still reports a
+    /// domain whose process has exited.
     pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
         if self.has_ended
             && snapshot.presence() == Presence::Active
@@ -45,6 +46,7 @@ impl EndReason {
         }
         let is_wrong = match self.reason {
             reason::SHUTDOWN => snapshot.reason == reason::CRASHED,
+            reason::DESTROYED => is_end_by_a_signal(snapshot.reason),
             reason::MIGRATED => true,
             _ => false,
         };
@@ -85,13 +87,21 @@ impl EndReason {
                 self.reason = reason::SHUTDOWN;
             }
             (LifecycleEvent::Stopped, detail) => {
-                if let Some(reason) = reason_of_stop(detail) {
+                if let Some(reason) = reason_of_stop(detail)
+                    && !(self.reason == reason::DESTROYED && is_end_by_a_signal(reason))
+                {
                     self.reason = reason;
                 }
             }
             _ => {}
         }
     }
+}
+
+/// Whether libvirt has seen QEMU end without having been told to end it. If the launcher was ending it, its signal was the
+/// cause.
+fn is_end_by_a_signal(reason: &str) -> bool {
+    matches!(reason, reason::CRASHED | reason::UNKNOWN)
 }
 
 fn reason_of_stop(detail: Detail) -> Option<&'static str> {
@@ -196,6 +206,28 @@ mod tests {
             end.observe(&VmEvent::QemuExited);
             end.observe(&start);
             assert_eq!(end.correct(stale.clone()).status, stale.status, "{start:?}");
+        }
+    }
+
+    #[test]
+    fn killed_qemu_is_destroyed_whatever_libvirt_takes_its_end_for() {
+        for detail in [Detail::Crashed, Detail::Failed, Detail::Destroyed] {
+            let stopped = lifecycle(LifecycleEvent::Stopped, detail);
+            assert_eq!(reason_after(&[VmEvent::Destroying, stopped]), "Destroyed");
+        }
+        let mut end = EndReason::default();
+        end.observe(&VmEvent::Destroying);
+        for (libvirts, expected) in [
+            (reason::UNKNOWN, "Destroyed"),
+            (reason::CRASHED, "Destroyed"),
+            (reason::SHUTDOWN, "Shutdown"),
+        ] {
+            let shut_off = DomainSnapshot {
+                status: LifeCycle::Shutoff,
+                reason: libvirts,
+                spec: None,
+            };
+            assert_eq!(end.correct(shut_off).reason, expected, "{libvirts}");
         }
     }
 

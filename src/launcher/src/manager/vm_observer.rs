@@ -11,7 +11,7 @@ mod watch_channel_updates;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use kubevirt_api::domain_state::LifeCycle;
+use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
 use observer_history::ObserverHistory;
 use tokio::sync::{Mutex, watch};
@@ -21,6 +21,7 @@ use super::alert_reporter::AlertReporter;
 use super::incoming_migration_stage::IncomingMigrationStage;
 use super::kubevirt_metadata::MetadataStore;
 use super::start_notification_acceptance::StartNotification;
+use super::vm_end_reason::EndReason;
 use super::vm_phase_and_migration_role::Phase;
 use crate::guest_agent::{AgentLink, GuestInfoCache};
 use crate::jobs::VmEventsForJob;
@@ -90,16 +91,32 @@ impl Observer {
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
+                self.look_for_out_of_memory_kills(&event, history.end).await;
                 if event == VmEvent::Republish {
                     self.resync(&mut history).await;
                 } else {
+                    history.last_read_failed = false;
                     self.observe(&event, &mut history).await;
+                    if history.last_read_failed {
+                        history.resync_backoff.begin();
+                    }
                 }
                 self.update_incoming_stage(&event);
                 if event == VmEvent::StartFailed {
                     self.start_notification.end();
                 }
             }
+        }
+    }
+
+    /// Before the end is published, with which the launcher ends.
+    async fn look_for_out_of_memory_kills(&self, event: &VmEvent, mut end: EndReason) {
+        if *event == VmEvent::StartingUp {
+            self.alert_reporter.observe_start().await;
+        }
+        end.observe(event);
+        if is_end(event) && end.reason() == reason::CRASHED {
+            self.alert_reporter.observe_crash(&self.notifier).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Restarts and errors of libvirt's daemon, and a QEMU that is killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainState, code, origin};
@@ -62,6 +62,33 @@ async fn domain_is_not_published_again_while_its_disk_errors_are_unknown() {
         count_containing(&notifications, "Paused/IOError"),
         1,
         "{notifications:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn domain_that_could_not_be_read_after_an_event_is_read_again() {
+    let launcher = TestLauncher::new().await;
+    launcher.sync_vm().await.unwrap();
+    launcher.notifications_until("Running").await;
+    let error = FakeDaemon::error(
+        code::INTERNAL_ERROR,
+        origin::QEMU,
+        "internal error: QEMU gave no answer",
+    );
+    launcher.fake.fail_next(Call::State, error);
+    // No other event follows the guest's pause.
+    let paused_at = Instant::now();
+    launcher.fake.io_error(DOMAIN, "ua-data");
+    let notifications = launcher.notifications_until("Paused/IOError").await;
+    assert_eq!(
+        count_containing(&notifications, "Paused/IOError"),
+        1,
+        "{notifications:#?}"
+    );
+    let took = paused_at.elapsed();
+    assert!(
+        took > Duration::from_millis(900),
+        "the read after the event failed: {took:?}"
     );
 }
 

@@ -26,7 +26,7 @@ pub(in crate::manager) struct ObserverHistory {
     pub(super) last_read_failed: bool,
     /// Whether the last resync published the domain, but not the disk errors for which it is paused.
     pub(super) is_pause_unreported: bool,
-    /// When to repeat a resync that failed.
+    /// When to read the domain again, after a resync or a read after an event failed.
     pub(super) resync_backoff: ResyncBackoff,
 }
 

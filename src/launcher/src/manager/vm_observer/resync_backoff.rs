@@ -1,4 +1,4 @@
-//! The backoff of the observer's resync: when to repeat it after libvirt did not answer.
+//! The backoff of the observer's resync: when to read the domain again after libvirt did not answer.
 
 use std::time::Duration;
 
@@ -19,6 +19,13 @@ struct Attempt {
 }
 
 impl ResyncBackoff {
+    /// Schedules a first attempt, unless one is due already.
+    pub(super) fn begin(&mut self) {
+        if self.0.is_none() {
+            self.observe(false);
+        }
+    }
+
     /// Takes in the result of an attempt.
     pub(super) fn observe(&mut self, has_succeeded: bool) {
         let last = self.0.take();
@@ -54,6 +61,16 @@ mod tests {
         assert_eq!(pauses.map(|_| after(false)), pauses);
         assert_eq!(after(true), None);
         assert_eq!(after(false), Some(1));
+    }
+
+    #[test]
+    fn failed_reads_after_further_events_do_not_delay_an_attempt() {
+        let mut retry = ResyncBackoff::default();
+        retry.begin();
+        let first = retry.0.as_ref().map(|next| next.at);
+        assert!(first.is_some());
+        retry.begin();
+        assert_eq!(retry.0.as_ref().map(|next| next.at), first);
     }
 
     #[tokio::test]
