@@ -5,6 +5,7 @@
 
 mod backup_and_checkpoint_requests;
 mod command_service;
+mod command_socket;
 mod decode_requests;
 mod get_vm_stats;
 mod http2_authority_filter;
@@ -15,7 +16,7 @@ mod vm_queries;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bounded_listener::GrpcServer;
@@ -23,13 +24,15 @@ use bounded_listener::limits::COMMAND_SOCKET;
 use proto::cmd::info::cmd_info_server::CmdInfoServer;
 use proto::cmd::v1::cmd_server::CmdServer;
 use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use command_service::CommandService;
 
+use command_socket::{CommandListener, KeepTimes};
 use http2_authority_filter_stream::AuthorityFilterStream;
 
 use crate::paths::Paths;
-use crate::unix_listener;
 
 /// How long running requests may take when the launcher ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -55,12 +58,23 @@ pub(crate) enum CommandServerError {
         /// Why renaming failed.
         source: io::Error,
     },
+    /// The socket has disappeared.
+    #[error("the command socket {path} has disappeared and cannot be made again: {source}")]
+    Lost {
+        /// The socket.
+        path: PathBuf,
+        /// Why it cannot be made.
+        source: io::Error,
+    },
 }
 
 /// A running command server.
 pub(crate) struct CommandServer {
     socket: PathBuf,
     server: GrpcServer,
+    replacements: mpsc::Sender<UnixListener>,
+    /// Keeps the socket's file in place, once it has its ready name.
+    keeper: Option<AbortOnDropHandle<io::Error>>,
 }
 
 impl CommandServer {
@@ -70,7 +84,8 @@ impl CommandServer {
         service: CommandService,
     ) -> Result<CommandServer, CommandServerError> {
         let socket = paths.init_socket();
-        let listener = listen(&socket).map_err(|source| CommandServerError::Listen {
+        let bound = CommandListener::bind(&socket);
+        let (listener, replacements) = bound.map_err(|source| CommandServerError::Listen {
             path: socket.clone(),
             source,
         })?;
@@ -81,7 +96,12 @@ impl CommandServer {
                 .add_service(CmdInfoServer::new(service))
                 .add_service(commands.max_decoding_message_size(COMMAND_SOCKET.message_bytes))
         });
-        Ok(CommandServer { socket, server })
+        Ok(CommandServer {
+            socket,
+            server,
+            replacements,
+            keeper: None,
+        })
     }
 
     /// Renames the socket to its ready name.
@@ -92,26 +112,39 @@ impl CommandServer {
             to: ready.clone(),
             source,
         })?;
-        self.socket = ready;
+        self.socket.clone_from(&ready);
+        let replacements = self.replacements.clone();
+        let keep =
+            async move { command_socket::keep(&ready, replacements, KeepTimes::DEFAULT).await };
+        self.keeper = Some(AbortOnDropHandle::new(tokio::spawn(keep)));
         Ok(())
     }
 
     /// Waits until the server fails.
     pub(crate) async fn failure(&mut self) -> anyhow::Error {
-        let reason = self.server.failure().await;
-        anyhow::anyhow!("the command server cannot go on: {reason}")
+        let keeper = async {
+            match &mut self.keeper {
+                Some(keeper) => keeper.await.unwrap_or_else(io::Error::other),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            reason = self.server.failure() => {
+                anyhow::anyhow!("the command server cannot go on: {reason}")
+            }
+            source = keeper => CommandServerError::Lost {
+                path: self.socket.clone(),
+                source,
+            }
+            .into(),
+        }
     }
 
     /// Removes the socket, stops listening and waits for running requests. Takes less than a second.
     pub(crate) async fn stop(self) {
+        // It would make the socket again.
+        drop(self.keeper);
         let _ = fs::remove_file(&self.socket);
         self.server.stop(DRAIN_TIMEOUT).await;
     }
-}
-
-fn listen(socket: &Path) -> io::Result<UnixListener> {
-    if let Some(directory) = socket.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    UnixListener::from_std(unix_listener::bind(socket)?)
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, code, origin};
+use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess};
 
+use crate::support::command_client::client;
 use crate::support::test_launcher::{
     DOMAIN, TestLauncher, count_containing, domain_state, vmi_json,
 };
@@ -226,4 +228,23 @@ async fn shutdown_resumes_a_paused_vm_first() {
     launcher.notifications_until("Shutoff/Shutdown").await;
     let repeated = launcher.manager.run(Command::Shutdown).await.unwrap();
     assert_eq!(repeated, CommandSuccess::Unchanged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_socket_is_made_again_after_its_directory_was_removed() {
+    let launcher = TestLauncher::new().await;
+    let mut earlier = client(&launcher).await;
+    earlier.ping(EmptyRequest {}).await.unwrap();
+    let socket = launcher.paths.ready_socket();
+    std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
+    let made_again = async {
+        while !socket.exists() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let made_again = tokio::time::timeout(Duration::from_secs(60), made_again).await;
+    made_again.expect("the socket is made again");
+    let mut later = client(&launcher).await;
+    later.ping(EmptyRequest {}).await.unwrap();
+    earlier.ping(EmptyRequest {}).await.unwrap();
 }
