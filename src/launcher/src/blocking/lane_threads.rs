@@ -15,6 +15,10 @@ use super::NoAnswer;
 /// An idle thread ends after this long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Maximum number of calls that wait for a thread. A call whose caller has given up waits, too: its entry is small, but
+/// virt-handler asks every few seconds for as long as libvirt hangs.
+const MAX_WAITING: usize = 256;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A limited number of threads with a queue. Threads are started on demand.
@@ -58,6 +62,9 @@ impl Lane {
         F: FnOnce() -> T + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
+        if self.0.lock().waiting.len() >= MAX_WAITING {
+            return Err(NoAnswer::TooManyWait { what });
+        }
         self.push(Box::new(move || {
             if !answer.is_closed() {
                 // If the caller has given up, this drops the result here, off the async workers.
@@ -173,6 +180,30 @@ mod tests {
         drop(release);
         lane.call("later work", LONG, || ()).await.unwrap();
         assert!(has_run.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn calls_that_wait_behind_hanging_ones_are_limited() {
+        let lane = Lane::new("test", 1);
+        let (release, hang) = hanging();
+        lane.push(Box::new(hang));
+        // Until the thread has taken the job that hangs.
+        while !lane.0.lock().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..MAX_WAITING {
+            let late = lane.call("a query", Duration::ZERO, || ()).await;
+            assert!(matches!(late, Err(NoAnswer::Timeout { .. })), "{late:?}");
+        }
+        let refused = lane.call("a query", LONG, || ()).await;
+        let text = refused.unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "a query was not begun: too many calls that hang are before it"
+        );
+        drop(release);
+        while lane.call("a query", LONG, || ()).await.is_err() {}
+        assert!(lane.0.lock().waiting.is_empty());
     }
 
     #[tokio::test]

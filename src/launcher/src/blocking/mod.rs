@@ -41,6 +41,12 @@ pub enum NoAnswer {
         /// How long the call could take.
         deadline: Duration,
     },
+    /// The call was not begun: calls before it hang.
+    #[error("{what} was not begun: too many calls that hang are before it")]
+    TooManyWait {
+        /// The operation.
+        what: &'static str,
+    },
     /// The call has panicked, which is a fault of the launcher.
     #[error("{what} failed inside the launcher; this is a fault of the launcher, please report it")]
     Panic {

@@ -1,6 +1,7 @@
 //! The task that sends notifications.
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,10 +73,33 @@ impl Sender {
         }
     }
 
+    /// Queues what arrives until `work` ends, so that the queue's limit holds while virt-handler does not answer.
+    async fn queue_during<T>(
+        received: &mut mpsc::UnboundedReceiver<Message>,
+        queue: &mut NotificationQueue,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                Some(message) = received.recv() => {
+                    queue.push(message);
+                    if queue.is_handler_slow() {
+                        queue.shorten();
+                    }
+                }
+            }
+        }
+    }
+
     /// Sends a notification once. If it is not delivered, it is queued again before all others.
     async fn send(&mut self, mut outgoing: Outgoing) {
         let first_attempt = *outgoing.first_attempt.get_or_insert_with(Instant::now);
-        let error = match self.client.send(&outgoing.call).await {
+        let sending = self.client.send(&outgoing.call);
+        let sent = Self::queue_during(&mut self.received, &mut self.queue, sending).await;
+        let error = match sent {
             Ok(()) => {
                 self.pause = self.retry_times.first_pause;
                 return outgoing.confirm(Delivery::Accepted);
@@ -90,7 +114,8 @@ impl Sender {
         }
         tracing::debug!(reason = %error_chain(&error), "notification not delivered, trying again");
         self.queue.push_front(outgoing);
-        let _ = tokio::time::timeout(self.pause, self.retry_now.notified()).await;
+        let pause = tokio::time::timeout(self.pause, self.retry_now.notified());
+        let _ = Self::queue_during(&mut self.received, &mut self.queue, pause).await;
         self.pause = (self.pause * 2).min(self.retry_times.max_pause);
         self.shorten_queue();
     }
@@ -103,14 +128,7 @@ impl Sender {
 
     fn shorten_queue(&mut self) {
         self.receive_queued();
-        self.queue.drop_superseded();
-        for dropped in self.queue.take_excess() {
-            tracing::error!(
-                kind_of = dropped.name(),
-                "dropped a notification: virt-handler is away and too many wait"
-            );
-            dropped.confirm(Delivery::Lost);
-        }
+        self.queue.shorten();
     }
 }
 

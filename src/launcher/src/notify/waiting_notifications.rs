@@ -1,4 +1,4 @@
-//! The queue of notifications that wait for virt-handler. Pure.
+//! The queue of notifications that wait for virt-handler.
 
 use std::collections::VecDeque;
 
@@ -95,10 +95,22 @@ impl NotificationQueue {
         self.0.push_front(Message::Send(outgoing));
     }
 
+    /// Drops what is superseded, and above the limit the oldest.
+    pub(super) fn shorten(&mut self) {
+        self.drop_superseded();
+        for dropped in self.take_excess() {
+            tracing::error!(
+                kind_of = dropped.name(),
+                "dropped a notification: virt-handler is away and too many wait"
+            );
+            dropped.confirm(Delivery::Lost);
+        }
+    }
+
     /// Drops the domain events before the newest one in which the domain is alive. virt-handler acts on each event that
     /// it reads: an event that the domain is off, from before its start, lets virt-handler delete the running domain if
     /// it knows from `GetDomain` that the VM has started.
-    pub(super) fn drop_superseded(&mut self) {
+    fn drop_superseded(&mut self) {
         let is_alive =
             |message: &Message| matches!(message, Message::Send(outgoing) if outgoing.alive);
         let Some(newest) = self.0.iter().rposition(is_alive) else {
@@ -124,7 +136,7 @@ impl NotificationQueue {
     }
 
     /// Removes the oldest notifications above the maximum.
-    pub(super) fn take_excess(&mut self) -> Vec<Outgoing> {
+    fn take_excess(&mut self) -> Vec<Outgoing> {
         let is_send = |message: &Message| matches!(message, Message::Send(_));
         let waiting = self.0.iter().filter(|message| is_send(message)).count();
         let excess = waiting.saturating_sub(MAX_QUEUED);

@@ -33,7 +33,7 @@ pub(in crate::jobs) struct MigrationControl {
     /// The reason to abort, when the VM or the launcher ends.
     pub(in crate::jobs) aborted: watch::Receiver<Option<AbortReason>>,
     /// Receives a message when virt-handler cancels the migration.
-    pub(in crate::jobs) cancelled: mpsc::UnboundedReceiver<()>,
+    pub(in crate::jobs) cancelled: mpsc::Receiver<()>,
     /// Publishes libvirt's latest statistics for queries.
     pub(in crate::jobs) progress: watch::Sender<Option<JobStats>>,
 }
@@ -104,7 +104,7 @@ impl MigrationControl {
 }
 
 /// Waits until virt-handler cancels the migration.
-async fn wait_for_cancel(cancelled: &mut mpsc::UnboundedReceiver<()>) {
+async fn wait_for_cancel(cancelled: &mut mpsc::Receiver<()>) {
     if cancelled.recv().await.is_none() {
         std::future::pending::<()>().await;
     }

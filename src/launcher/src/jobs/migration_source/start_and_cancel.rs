@@ -15,7 +15,7 @@ use crate::jobs::{JobError, JobKind, JobStart, Jobs};
 pub(in crate::jobs) struct RunningMigration {
     record: MigrationRecord,
     /// Asks the migration's task to cancel.
-    cancel: mpsc::UnboundedSender<()>,
+    cancel: mpsc::Sender<()>,
 }
 
 impl Jobs {
@@ -41,7 +41,7 @@ impl Jobs {
         let aborted = self.begin_job(&mut state, JobKind::Migration);
         self.context.job_events.begin_migration();
         let record = MigrationRecord::begin(job.uid(), Arc::clone(&self.context.recorder));
-        let (cancel, cancelled) = mpsc::unbounded_channel();
+        let (cancel, cancelled) = mpsc::channel(1);
         state.migration = Some(RunningMigration {
             record: record.clone(),
             cancel,
@@ -63,8 +63,8 @@ impl Jobs {
             return;
         };
         if migration.record.request_abort() {
-            // Fails only when the migration has just ended.
-            let _ = migration.cancel.send(());
+            // Fails when the migration has just ended, or is being cancelled already.
+            let _ = migration.cancel.try_send(());
         }
     }
 

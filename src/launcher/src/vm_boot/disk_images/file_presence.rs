@@ -15,11 +15,11 @@ pub(super) async fn is_present(path: &Path, tools: &DiskTools) -> Result<bool, D
         Ok(Ok(metadata)) => Ok(!metadata.is_dir()),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Ok(Err(source)) => Err(DiskImageError::io("looking at", path, source)),
-        Err(error @ NoAnswer::Panic { .. }) => Err(error.into()),
         Err(NoAnswer::Timeout { .. }) => Err(DiskImageError::Timeout {
             what: "looking at",
             image: path.to_owned(),
             deadline: tools.deadline,
         }),
+        Err(error) => Err(error.into()),
     }
 }
