@@ -1,5 +1,7 @@
 //! Splits the logs of other programs into lines of limited length, and logs them as lines of the launcher's log.
 
+use std::borrow::Cow;
+
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use crate::migration_error_log::MigrationErrorLog;
@@ -93,6 +95,26 @@ impl<'a> LibvirtLine<'a> {
     }
 }
 
+/// The commands by which the launcher polls the guest agent.
+const POLLING_COMMANDS: [&str; 3] = [
+    "'guest-get-",
+    "'guest-network-get-interfaces'",
+    "'guest-info'",
+];
+
+/// A message of libvirt as operators' rules for KubeVirt's log expect it. KubeVirt's launcher says of an agent that refuses to
+/// tell about the guest, `Fetching guest info failed: ` and libvirt's message, and its rules take that for no defect.
+fn as_in_kubevirts_log<'a>(pos: &str, message: &'a str) -> Cow<'a, str> {
+    let is_of_poll = pos.starts_with("qemuAgentCheckError")
+        && POLLING_COMMANDS
+            .iter()
+            .any(|command| message.contains(command));
+    match is_of_poll {
+        true => Cow::Owned(format!("Fetching guest info failed: {message}")),
+        false => Cow::Borrowed(message),
+    }
+}
+
 /// Logs one line of libvirt, and passes its errors to `migration`. Debug messages are logged at level info: libvirt
 /// writes them only when they were requested.
 pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
@@ -109,6 +131,7 @@ pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
     match severity {
         "error" => {
             migration.observe(pos, message);
+            let message = as_in_kubevirts_log(pos, message);
             tracing::error!(subcomponent = "libvirt", thread, pos, "{message}");
         }
         "warning" => tracing::warn!(subcomponent = "libvirt", thread, pos, "{message}"),
@@ -152,6 +175,29 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0].len(), MAX_LINE_BYTES);
         assert_eq!(lines[1], "next");
+    }
+
+    #[test]
+    fn agents_refusal_to_tell_about_the_guest_is_logged_as_by_kubevirt() {
+        let refused = "guest agent command failed: unable to execute QEMU agent command 'guest-get-load': The command \
+            guest-get-load has not been found";
+        for (pos, message, is_of_poll) in [
+            ("qemuAgentCheckError:1041", refused, true),
+            ("qemuMonitorIO:530", refused, false),
+            (
+                "qemuAgentCheckError:1041",
+                "guest agent command failed: unable to execute QEMU agent command 'guest-exec': not found",
+                false,
+            ),
+        ] {
+            let logged = as_in_kubevirts_log(pos, message);
+            let prefixed = format!("Fetching guest info failed: {message}");
+            assert_eq!(
+                logged,
+                if is_of_poll { &*prefixed } else { message },
+                "{pos}"
+            );
+        }
     }
 
     #[test]
