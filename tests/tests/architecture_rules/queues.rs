@@ -186,7 +186,7 @@ fn every_queue_has_a_bound() {
     for name in CRATES {
         for (file, source) in sources(&workspace().join("src").join(name).join("src")) {
             let count = count_queues(&source);
-            if count > 0 {
+            if count > 0 && !file.ends_with("tests.rs") {
                 let file = file.strip_prefix(workspace()).unwrap();
                 found.push((file.to_str().unwrap().to_owned(), count));
             }
@@ -223,13 +223,13 @@ fn bounds_are_in_the_code() {
     }
 }
 
-/// The queues outside of tests.
+/// The queues outside of modules of tests.
 fn count_queues(source: &str) -> usize {
-    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
-    let lines = code
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
-    lines
+    let lines: Vec<&str> = source.lines().collect();
+    let begins_tests = |lines: &[&str]| lines[0] == "#[cfg(test)]" && lines[1].ends_with('{');
+    let end = lines.windows(2).position(begins_tests);
+    let code = lines[..end.unwrap_or(lines.len())].iter();
+    code.filter(|line| !line.trim_start().starts_with("//"))
         .filter(|line| QUEUE_TYPES.iter().any(|begin| line.contains(begin)))
         .count()
 }

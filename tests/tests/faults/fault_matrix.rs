@@ -183,6 +183,8 @@ pub(crate) const FAULTS: &[Row] = &[
     row("second launcher on the same directories", Running, &[SecondLauncher, Ask(Pause), Ask(Unpause)], Unharmed(secs(5))).quick(),
     row("what a dead launcher has left", Running, &[Kill(Launcher), StartAgain], Starts(secs(20))),
 
+    row("command socket removed, virt-handler restarted", Running, &[Remove(&["/var/run/kubevirt/sockets/launcher-sock"]), RestartHandler, Ask(Pause), Reported("Paused/User", 8000), Ask(Unpause)], Unharmed(secs(5))),
+
     // ---- end of the VM or pod --------------------------------------------------------------------------------------
     row("SIGTERM at once", Spawned(0), &[Sigterm], Exits(Some(0), secs(5))),
     row("SIGTERM after 10 ms", Spawned(10), &[Sigterm], Exits(Some(0), secs(5))),

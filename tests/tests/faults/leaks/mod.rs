@@ -8,6 +8,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tests::binaries;
 use tests::launcher_fixture::EVENT_TIMEOUT;
 use tokio::task::JoinHandle;
 
@@ -24,6 +25,8 @@ use crate::test_vm::TestVm;
 /// The number of boots on libvirt's test driver and on QEMU: half of them in one pod, half in another.
 const TEST_DRIVER_BOOTS: usize = 200;
 const QEMU_BOOTS: usize = 20;
+/// The environment variable with the number of boots on QEMU of a long run.
+const BOOTS: &str = "BOOTS";
 const TEST_DRIVER_ARGUMENTS: [&str; 2] = ["--libvirt-uri", "test:///default"];
 /// The number of command cycles before the first measurement of a launcher.
 const WARM_UP: usize = 30;
@@ -60,26 +63,16 @@ pub(crate) async fn run(filters: &[String]) -> usize {
             report(name, begin, check_commands(many).await);
         }
     }
-    for (name, count, extra) in [
-        (
-            "boots on libvirt's simulator",
-            TEST_DRIVER_BOOTS,
-            &TEST_DRIVER_ARGUMENTS[..],
-        ),
-        ("boots on QEMU", QEMU_BOOTS, &[]),
-    ] {
-        if is_selected(name) {
-            let begin = Instant::now();
-            let (first_pod, second_pod) = tokio::join!(
-                repeated_boots(count / 2, extra),
-                repeated_boots(count / 2, extra)
-            );
-            report(
-                name,
-                begin,
-                first_pod.and_then(|first| Ok(format!("{first}; {}", second_pod?))),
-            );
-        }
+    let name = "boots on libvirt's simulator";
+    if is_selected(name) {
+        let begin = Instant::now();
+        let boots = boots_in_two_pods(TEST_DRIVER_BOOTS, &TEST_DRIVER_ARGUMENTS).await;
+        report(name, begin, boots);
+    }
+    let name = "boots on QEMU";
+    if is_selected(name) {
+        let begin = Instant::now();
+        report(name, begin, boots_on_qemu().await);
     }
     for (name, guest) in [
         ("migrations of an idle guest", GuestLoad::Idle),
@@ -99,6 +92,40 @@ pub(crate) async fn run(filters: &[String]) -> usize {
         report(name, begin, migrations::cancelled_migrations().await);
     }
     failed
+}
+
+/// [`QEMU_BOOTS`] boots, or as many as [`BOOTS`] says. Of a long run the file `boots-done` in the target directory has the
+/// number of those that have succeeded: the next run goes on there, and removes the file at the end.
+async fn boots_on_qemu() -> Result<String> {
+    let Some(wanted) = std::env::var_os(BOOTS) else {
+        return boots_in_two_pods(QEMU_BOOTS, &[]).await;
+    };
+    let wanted = wanted.to_str().and_then(|count| count.parse().ok());
+    let wanted: usize = wanted.with_context(|| format!("{BOOTS} is not a number"))?;
+    let file = binaries::target_dir().join("boots-done");
+    let mut done = match fs::read_to_string(&file) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .with_context(|| format!("{}", file.display()))?,
+        Err(_) => 0,
+    };
+    while done < wanted {
+        boots_in_two_pods(QEMU_BOOTS, &[]).await?;
+        done += QEMU_BOOTS;
+        println!("     leaks: {done} of {wanted} boots on QEMU");
+        fs::write(&file, done.to_string())?;
+    }
+    fs::remove_file(&file)?;
+    Ok(format!("{done} boots, each {QEMU_BOOTS} in two new pods"))
+}
+
+async fn boots_in_two_pods(count: usize, extra: &[&str]) -> Result<String> {
+    let (first_pod, second_pod) = tokio::join!(
+        repeated_boots(count / 2, extra),
+        repeated_boots(count / 2, extra)
+    );
+    Ok(format!("{}; {}", first_pod?, second_pod?))
 }
 
 /// Boots and shuts down a VM `count` times in the directories of one pod, like a restarted container.
