@@ -1,6 +1,8 @@
 //! Writes small ISO 9660 images in memory, with Rock Ridge (the file names that Linux reads) and Joliet (those that
 //! Windows reads).
 
+mod continuation_areas;
+
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use hadris_iso::write::options::{BaseIsoLevel, CreationFeatures, IsoFormatOption
 use hadris_iso::write::{
     InputEntry, InputEntryKind, InputMetadata, InputTree, IsoCreationError, IsoImageWriter,
 };
+
+use self::continuation_areas::InvalidLayout;
 
 /// Size of a sector in bytes.
 const SECTOR: usize = 2048;
@@ -41,6 +45,9 @@ pub enum Iso9660Error {
     /// The ISO 9660 writer failed.
     #[error("no ISO 9660 image of these files: {0}")]
     Writer(#[from] IsoCreationError),
+    /// The writer's image is invalid.
+    #[error("no ISO 9660 image of these files: {0}")]
+    Layout(#[from] InvalidLayout),
 }
 
 /// Maximum size of all files in bytes, since the image is made in memory.
@@ -63,8 +70,10 @@ pub(crate) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, Iso
         path_separator: PathSeparator::ForwardSlash,
         entries,
     };
-    let image = IsoImageWriter::create(Cursor::new(Vec::new()), tree, options(label))?;
-    Ok(image.into_inner())
+    let writer = IsoImageWriter::create(Cursor::new(Vec::new()), tree, options(label))?;
+    let mut image = writer.into_inner();
+    continuation_areas::keep_within_blocks(&mut image)?;
+    Ok(image)
 }
 
 fn options(label: &str) -> IsoFormatOptions {

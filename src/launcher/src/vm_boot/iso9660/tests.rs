@@ -1,7 +1,8 @@
-//! Tests of ISO 9660 images, which xorriso reads back.
+//! Tests of ISO 9660 images, which xorriso and pycdlib read back.
 #![allow(clippy::unwrap_used)]
 
 mod any_file_names;
+mod long_file_names;
 
 use std::path::Path;
 use std::process::Command;
