@@ -11,7 +11,9 @@ use crate::support::migration_commands::{
     TEN_MINUTE_MIGRATION, migrate, migrate_with, migration_notifications,
 };
 use crate::support::scripted_hooks::ScriptedHooks;
-use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_containing, domain_state, launcher_with_running_vm, wait_for,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
@@ -60,6 +62,38 @@ async fn late_migration_is_aborted_and_a_paused_guest_resumed() {
         launcher.fake.state(DOMAIN).unwrap().state,
         DomainState::Running
     );
+}
+
+/// libvirt carries the request out when its job of the migration has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn late_pause_of_the_guest_does_not_outlive_a_failed_migration() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(MigrationPlan {
+        stuck: true,
+        ..TEN_MINUTE_MIGRATION
+    });
+    launcher
+        .fake
+        .delay(Call::Suspend, Duration::from_millis(700));
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    wait_for("the request to pause", async || {
+        launcher.fake.count(Call::Suspend) == 1
+    })
+    .await;
+    let domain = launcher.fake.connect().unwrap().lookup(DOMAIN).unwrap();
+    domain.unwrap().abort_job().unwrap();
+    launcher.notifications_until("failed").await;
+    wait_for("libvirt's pause", async || {
+        let notifications = launcher.handler.notifications();
+        count_containing(&notifications, "Paused/User") == 1
+    })
+    .await;
+    wait_for("the guest to run", async || {
+        domain_state(&launcher) == Some(DomainState::Running)
+    })
+    .await;
+    assert_eq!(launcher.fake.count(Call::Resume), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

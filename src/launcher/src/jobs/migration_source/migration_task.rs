@@ -122,6 +122,8 @@ struct SourceMigration<'a> {
     was_paused: bool,
     /// Whether the monitor has suspended the guest, or has tried to.
     was_suspended: bool,
+    /// Whether libvirt has not answered a request to suspend the guest, which it may still carry out.
+    is_suspend_unanswered: bool,
     /// Watches an abort, which may hang.
     abort_watch: HungAbortWatch,
     /// The reason to abort, if the VM or the launcher ends.
@@ -145,6 +147,7 @@ impl<'a> SourceMigration<'a> {
             detached: DetachedDevices::new(),
             was_paused: false,
             was_suspended: false,
+            is_suspend_unanswered: false,
             abort_watch: HungAbortWatch::default(),
             abort_reason_of_vm: None,
         }

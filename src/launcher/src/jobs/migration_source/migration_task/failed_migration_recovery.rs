@@ -88,23 +88,34 @@ impl SourceMigration<'_> {
         ) {
             return;
         }
-        // libvirt reports ApiError if it failed to resume the guest.
+        // libvirt reports ApiError if it failed to resume the guest, and User if it paused the guest for the monitor
+        // when its job of the migration had ended. The VM's owner cannot pause a guest that migrates.
         let is_stopped = |state: State| {
+            let is_paused = |reason| state == State::new(DomainState::Paused, reason);
             state.is_stopped_for_migration()
-                || state == State::new(DomainState::Paused, Reason::ApiError)
+                || is_paused(Reason::ApiError)
+                || (self.was_suspended && is_paused(Reason::User))
         };
         let state = monitor_calls::state(&self.connection.domain).await;
-        if !self.was_paused && state.is_ok_and(is_stopped) {
-            let domain = Arc::clone(&self.connection.domain);
-            let resume = move || domain.resume();
-            let resumed = blocking::call("resuming the guest", CALL_TIMEOUT, resume).await;
-            if !matches!(resumed, Ok(Ok(()))) {
-                tracing::error!(
-                    ?resumed,
-                    "the guest stays paused after the migration failed"
-                );
-            }
+        let is_stopped = state.is_ok_and(is_stopped);
+        if !self.was_paused && (is_stopped || self.is_suspend_unanswered) {
+            self.resume(is_stopped).await;
         }
         sriov_detach_and_reattach::attach(&self.connection.domain, &self.detached).await;
+    }
+
+    /// Resumes the guest. libvirt carries out one request after the other: if it has yet to pause the guest, it resumes
+    /// the guest after that.
+    async fn resume(&self, is_stopped: bool) {
+        let domain = Arc::clone(&self.connection.domain);
+        let resume = move || domain.resume();
+        match blocking::call("resuming the guest", CALL_TIMEOUT, resume).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if error.is_operation_invalid() && !is_stopped => {}
+            resumed => tracing::error!(
+                ?resumed,
+                "the guest stays paused after the migration failed"
+            ),
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! Watches libvirt's migrate call: takes samples, and carries out the monitor's actions.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use libvirt::JobStats;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -97,11 +100,22 @@ impl SourceMigration<'_> {
                     self.record.begin_abort();
                 }
                 self.was_suspended |= action == Action::Suspend;
+                let domain = Arc::clone(&self.connection.domain);
+                let mut carried_out = pin!(monitor_calls::carry_out(&domain, action));
                 let action_result = tokio::select! {
                     biased;
-                    result = &mut migrated => return self.call_result(result),
-                    action_result = monitor_calls::carry_out(&self.connection.domain, action) => action_result,
+                    result = &mut migrated => {
+                        // Otherwise libvirt could pause the guest after the failed migration has resumed it.
+                        if action == Action::Suspend {
+                            self.is_suspend_unanswered =
+                                carried_out.await == ActionResult::Unanswered;
+                        }
+                        return self.call_result(result);
+                    }
+                    action_result = &mut carried_out => action_result,
                 };
+                self.is_suspend_unanswered |=
+                    action == Action::Suspend && action_result == ActionResult::Unanswered;
                 if matches!(action, Action::Abort(_)) {
                     if action_result != ActionResult::Refused {
                         self.abort_watch.begin();
