@@ -16,6 +16,11 @@ const FINAL_NOTIFICATION_TIMEOUT_DELETED: Duration = Duration::from_secs(5);
 const FINAL_NOTIFICATION_TIMEOUT_GIVEN_UP: Duration = Duration::from_millis(500);
 /// How long to wait for that in a standalone launcher, which has no virt-handler.
 const FINAL_NOTIFICATION_TIMEOUT_STANDALONE: Duration = Duration::from_millis(500);
+/// How long the daemons of a migration's target outlive a VM that has not arrived. The source's libvirt is still
+/// ending its side of the migration through them; if they end before, KubeVirt's launcher records "client socket is
+/// closed" as the reason of the failure, for instance instead of a cancellation. virt-handler's request to clean up,
+/// which follows what the source has recorded, ends this wait.
+const SOURCE_END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of commands that are running when the launcher ends. It is short so that a hung daemon does not delay the
 /// end, which takes less than 3 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -69,13 +74,20 @@ impl LauncherWithDaemons {
         self.vm().jobs.end(AbortReason::Exit).await;
         self.close().await;
         let is_target = vm.driver_state().role == Role::Target;
-        tokio::select! {
-            is_flushed = vm.notifier.flush(flush_timeout) => if !is_flushed && !standalone {
-                tracing::warn!("the last notifications did not reach virt-handler");
-            },
+        let source_ended = tokio::select! {
+            is_flushed = vm.notifier.flush(flush_timeout) => {
+                if !is_flushed && !standalone {
+                    tracing::warn!("the last notifications did not reach virt-handler");
+                }
+                vm.driver_state().migration_given_up
+            }
             // A virt-handler that was down when the migration failed requests the clean-up after its restart, and then
             // accepts no notification.
-            () = vm.target_cleanup.notified(), if is_target => {}
+            () = vm.target_cleanup.notified(), if is_target => true,
+        };
+        let was_vm_arriving = *vm.phase.borrow() != Phase::Absent;
+        if is_target && was_vm_arriving && !source_ended {
+            let _ = tokio::time::timeout(SOURCE_END_TIMEOUT, vm.target_cleanup.notified()).await;
         }
         // Before the daemons end, so that nothing connects to them again.
         self.vm().client.stop();

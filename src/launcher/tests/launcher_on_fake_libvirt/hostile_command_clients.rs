@@ -18,12 +18,11 @@ use tests::raw_http2_client::{
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use virt_launcher::Config;
 use virt_launcher::manager::Command as ManagerCommand;
 use virt_launcher::process_lifecycle::run_composed;
 
 use crate::support::command_client::client;
-use crate::support::test_launcher::{TestLauncher, wait_for};
+use crate::support::test_launcher::{TestLauncher, config, wait_for};
 
 const SYNC: &str = "/kubevirt.cmd.v1.Cmd/SyncVirtualMachine";
 const PING: &str = "/kubevirt.cmd.v1.Cmd/Ping";
@@ -264,11 +263,7 @@ async fn launcher_ends_although_clients_hold_calls_open() {
         launcher.fake.count(Call::Stats) > stats_before
     })
     .await;
-    let config = Config::from_parts(["virt-launcher"], |_| None, Path::new("/nonexistent"));
-    let config = Config {
-        paths: launcher.paths.clone(),
-        ..config.unwrap()
-    };
+    let config = config(&launcher.paths);
     let (signal, receiver) = watch::channel(false);
     let run = tokio::spawn(async move { run_composed(launcher.running, &config, receiver).await });
     signal.send_replace(true);

@@ -25,6 +25,7 @@ mod hotplug_sriov_host_devices;
 mod http2_authority_header;
 mod invalid_command_requests;
 mod launch_security;
+mod launcher_ends;
 mod lifecycle_commands;
 mod memory_dump;
 mod migration_cancellation;

@@ -1,26 +1,16 @@
 //! The shutdown hooks run once, however the launcher ends.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use virt_launcher::manager::Command;
 use virt_launcher::process_lifecycle::run_composed;
-use virt_launcher::{Config, Paths};
 
 use crate::support::scripted_hooks::ScriptedHooks;
-use crate::support::test_launcher::{TestLauncher, wait_for};
+use crate::support::test_launcher::{TestLauncher, config, wait_for};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-fn config(paths: &Paths) -> Config {
-    let config = Config::from_parts(["virt-launcher"], |_| None, Path::new("/nonexistent"));
-    Config {
-        paths: paths.clone(),
-        ..config.unwrap()
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_run_once_if_a_task_fails_after_the_end_of_the_vm() {

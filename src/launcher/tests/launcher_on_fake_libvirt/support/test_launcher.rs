@@ -1,6 +1,6 @@
 //! The launcher under test, on a fake libvirt, with a virt-handler that records its notifications.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use virt_launcher::hooks_trait::Hooks;
 use virt_launcher::manager::{Command, CommandResult, Identity, Manager, SyncRequest};
 use virt_launcher::process_lifecycle::{Composition, RunningLauncher};
-use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};
+use virt_launcher::{BootResources, Config, MigrationErrorLog, Paths, PollIntervals};
 
 use super::recording_virt_handler::RecordingVirtHandler;
 use super::scripted_hooks::ScriptedHooks;
@@ -159,6 +159,15 @@ impl TestLauncher {
                 self.handler.notifications()
             )
         })
+    }
+}
+
+/// The configuration of a launcher with these paths, for running it until its end.
+pub(crate) fn config(paths: &Paths) -> Config {
+    let config = Config::from_parts(["virt-launcher"], |_| None, Path::new("/nonexistent"));
+    Config {
+        paths: paths.clone(),
+        ..config.unwrap()
     }
 }
 
