@@ -27,6 +27,8 @@ pub(crate) enum Input {
     },
     /// A command has asked the guest to power off.
     PowerOffRequested,
+    /// virt-handler has deleted a VM of which a start has failed before its domain was defined.
+    DeletedBeforeDefinition,
     /// virt-handler gives up the migration to this pod.
     CleanUpTarget {
         /// Whether the guest is here: it has arrived, or booted here.

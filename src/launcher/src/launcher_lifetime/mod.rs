@@ -5,6 +5,7 @@
 //!      │ │                    │ └─────────domain gone──────────────────────▶ exit 0
 //!      │ └─time is up─▶ exit 1│                        └──signal, time is up─▶ exit 0
 //!      ├─clean-up of a migration's target─▶ exit 0
+//!      ├─delete of a VM that could not start─▶ exit 0
 //!      └─signal─▶ exit 0      └─signal─▶ [stopping]: virt-handler, or else the launcher, asks the guest to power off;
 //!                                        QEMU is killed when the grace period ends, or at once while the VM is still
 //!                                        arriving from another pod ─▶ exit 0
@@ -79,6 +80,10 @@ impl Lifetime {
                 self.power_off_requested = true;
                 Vec::new()
             }
+            Input::DeletedBeforeDefinition if self.stage == Stage::Waiting => {
+                self.exit(Ending::Clean)
+            }
+            Input::DeletedBeforeDefinition => Vec::new(),
             Input::CleanUpTarget { is_guest_here } => self.clean_up_target(is_guest_here),
             Input::Expired(timer) => self.observe_expired(timer),
         }

@@ -87,6 +87,16 @@ fn signal_without_a_running_domain_exits_at_once() {
 }
 
 #[test]
+fn delete_ends_a_launcher_whose_vm_could_not_start() {
+    assert_eq!(
+        after(CONFIG, &[Input::DeletedBeforeDefinition]).1,
+        clean_exit()
+    );
+    let defined_meanwhile = [DEFINED, Input::DeletedBeforeDefinition];
+    assert_eq!(after(CONFIG, &defined_meanwhile).1, []);
+}
+
+#[test]
 fn launcher_waits_for_virt_handler_to_delete_an_ended_vm() {
     let (mut lifetime, steps) = after(CONFIG, &[DEFINED, ACTIVE, DOWN]);
     assert_eq!(
@@ -208,6 +218,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         Just(GONE),
         any::<bool>().prop_map(|is_guest_here| Input::Signal { is_guest_here }),
         Just(Input::PowerOffRequested),
+        Just(Input::DeletedBeforeDefinition),
         prop_oneof![
             Just(Timer::DomainDefined),
             Just(Timer::QemuStart),

@@ -1,6 +1,7 @@
 //! The state that commands share.
 
 use std::collections::HashSet;
+use std::sync::Weak;
 
 use domain::reconcile::RunningSettings;
 
@@ -29,6 +30,10 @@ pub struct DriverState {
     pub defined: bool,
     /// The cloud-init image of this boot; it is written when the domain starts.
     pub cloud_init: Option<CloudInitImage>,
+    /// Whether a sync has tried to start the VM.
+    pub(super) start_was_tried: bool,
+    /// Alive while a call to libvirt runs that starts the domain, also when its result is no longer waited for.
+    pub(super) create_call: Weak<()>,
     /// Whether virt-handler has deleted the domain.
     pub deleted: bool,
     /// Whether virt-handler has given up the migration to this pod, and expects no more notifications of the domain.

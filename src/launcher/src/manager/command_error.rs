@@ -139,6 +139,14 @@ pub enum CommandError {
     /// QEMU is still running after SIGKILL.
     #[error(transparent)]
     QemuNotEnded(CallError),
+    /// A command that may be starting QEMU has not ended.
+    #[error("a command that may be starting QEMU goes on; kill the virtual machine again")]
+    KillGoesOn,
+    /// libvirt's call that starts the VM has not returned.
+    #[error(
+        "the virtual machine is being started, and is not deleted meanwhile; kill it first, or try again"
+    )]
+    DeleteDuringStart,
     /// The command's task panicked.
     #[error(
         "the operation failed inside the launcher; this is a fault of the launcher, please report it"

@@ -59,6 +59,8 @@ pub struct VmContext {
     pub credentials: watch::Sender<Vec<Credential>>,
     /// Notified whenever the guest is asked to power off.
     pub power_off_requested: Notify,
+    /// Notified when virt-handler deletes a VM of which a start has failed before libvirt knew its domain.
+    pub(crate) deleted_before_definition: Notify,
     /// Held during all steps of defining the domain.
     pub defining: Arc<tokio::sync::Mutex<()>>,
     /// The sockets through which a migration to this pod arrives.

@@ -151,6 +151,7 @@ impl VmDependencies {
             freezer,
             credentials: watch::Sender::default(),
             power_off_requested: Notify::new(),
+            deleted_before_definition: Notify::new(),
             defining,
             migration_sockets: Default::default(),
             driver_state: Default::default(),

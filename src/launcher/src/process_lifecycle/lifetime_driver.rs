@@ -68,6 +68,7 @@ impl LifetimeDriver {
             Ok(()) = self.phase.changed() => Input::Phase(*self.phase.borrow_and_update()),
             Ok(()) = self.signal.changed() => Input::Signal { is_guest_here: true },
             () = self.vm.power_off_requested.notified() => Input::PowerOffRequested,
+            () = self.vm.deleted_before_definition.notified() => Input::DeletedBeforeDefinition,
             () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { is_guest_here: false },
             timer = timers.expired() => self.timer_input(timer),
         };

@@ -6,6 +6,7 @@ use kubevirt_api::vmi::Vmi;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use virt_launcher::manager::{Command, CommandSuccess};
 use virt_launcher::process_lifecycle::run_composed;
 
 use crate::support::migration_target_requests::{INCOMING_DOMAIN, prepare_target};
@@ -74,4 +75,33 @@ async fn target_of_a_failed_migration_outlives_the_sources_end() {
 async fn target_of_a_failed_migration_ends_without_a_clean_up() {
     let (_manager, run, _held) = target_of_a_failed_migration().await;
     run.end().await;
+}
+
+/// virt-handler kills and deletes the VM; there is nothing that could be undefined.
+#[tokio::test(flavor = "multi_thread")]
+async fn launcher_ends_when_a_vm_that_could_not_start_is_deleted() {
+    let launcher = TestLauncher::new().await;
+    let mut vmi = vmi_json();
+    vmi["spec"]["volumes"] = json!([{ "name": "data", "nonsense": {} }]);
+    vmi["spec"]["domain"]["devices"]["disks"] = json!([{ "name": "data", "disk": {} }]);
+    crate::support::test_launcher::sync_vmi(&launcher, &vmi)
+        .await
+        .unwrap_err();
+    let (manager, paths) = (launcher.manager.clone(), launcher.paths.clone());
+    let run = Run::start(launcher.running, &paths);
+    let killed = manager.run(Command::Kill).await.unwrap();
+    assert_eq!(killed, CommandSuccess::Unchanged);
+    manager.run(Command::Delete).await.unwrap();
+    run.end().await;
+}
+
+/// It may have been meant for an earlier launcher of the same VM.
+#[tokio::test(flavor = "multi_thread")]
+async fn launcher_that_was_not_asked_to_start_its_vm_stays_after_a_delete() {
+    let launcher = TestLauncher::new().await;
+    let (manager, paths) = (launcher.manager.clone(), launcher.paths.clone());
+    let run = Run::start(launcher.running, &paths);
+    manager.run(Command::Delete).await.unwrap();
+    tokio::time::sleep(WHILE).await;
+    assert!(!run.task.is_finished());
 }

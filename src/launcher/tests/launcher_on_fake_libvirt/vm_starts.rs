@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
-use libvirt::{DomainState, XmlKind, code, origin};
+use libvirt::{DomainState, StartOptions, XmlKind, code, origin};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{
     DOMAIN, TestLauncher, count_containing, domain_state, domain_xml, sync_request,
-    sync_request_for, vmi_json,
+    sync_request_for, vmi_json, wait_for,
 };
 
 /// The request for a VMI with placeholder interfaces, which need a second definition.
@@ -44,6 +44,34 @@ async fn definition_in_two_steps_is_published_once() {
     );
     let xml = domain_xml(&launcher, XmlKind::Inactive);
     assert!(!xml.contains("placeholder"), "{xml}");
+}
+
+/// virt-handler has given up its call of the sync, which takes longer than 20 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn domain_is_not_undefined_while_libvirt_starts_it() {
+    let launcher = TestLauncher::new().await;
+    launcher.fake.delay(Call::Start, Duration::from_secs(8));
+    let starting = tokio::spawn({
+        let manager = launcher.manager.clone();
+        async move { manager.run(Command::sync(sync_request())).await }
+    });
+    wait_for("the start", async || launcher.fake.count(Call::Start) == 1).await;
+    // libvirt shows a domain as alive before the call that starts it returns.
+    launcher.fake.delay(Call::Start, Duration::ZERO);
+    let domain = launcher.fake.connect().unwrap().lookup(DOMAIN).unwrap();
+    domain.unwrap().start(StartOptions::RUNNING).unwrap();
+    launcher.notifications_until("Running").await;
+    let error = launcher.manager.run(Command::Delete).await.unwrap_err();
+    assert!(
+        error.message().contains("is being started"),
+        "{}",
+        error.message()
+    );
+    assert_eq!(launcher.fake.count(Call::Undefine), 0);
+    let _ = starting.await.unwrap();
+    launcher.manager.run(Command::Kill).await.unwrap();
+    launcher.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(domain_state(&launcher), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

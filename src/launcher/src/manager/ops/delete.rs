@@ -17,18 +17,29 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Undefines the domain. UEFI variables are kept: they are on a volume of their own.
 ///
 /// `others_ended` resolves when no other command runs. It is awaited because a command that is defining the domain
-/// would leave it defined.
+/// would leave it defined. A domain that libvirt is starting is not undefined: it would run without a definition, and
+/// changes of its devices would be refused.
 pub(in crate::manager) async fn delete(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
 ) -> Result<CommandSuccess, CommandError> {
     let _ = tokio::time::timeout(INTERRUPT_TIMEOUT, others_ended).await;
+    if vm.driver_state().create_call.strong_count() > 0 {
+        return Err(CommandError::DeleteDuringStart);
+    }
     // libvirt undefines no domain while a job changes it.
     vm.jobs.end(AbortReason::Kill).await;
     let undefine = |domain: &dyn Domain| domain.undefine(UndefineOptions::KEEP);
     let undefined = vm.client.end("undefining the domain", undefine).await?;
-    vm.driver_state().deleted = true;
+    let start_was_tried = {
+        let mut state = vm.driver_state();
+        state.deleted = true;
+        state.start_was_tried
+    };
     let Some(()) = undefined else {
+        if start_was_tried && *vm.phase.borrow() == Phase::Absent {
+            vm.deleted_before_definition.notify_one();
+        }
         return Ok(CommandSuccess::Unchanged);
     };
     // A domain that still runs has only become transient; it is gone when it ends.

@@ -52,6 +52,7 @@ pub(in crate::manager) async fn sync(
         // While the VM migrates to another pod it is not changed, and not started here again.
         return Ok(CommandSuccess::Unchanged);
     }
+    vm.driver_state().start_was_tried = true;
     let is_first = !vm.driver_state().defined;
     if is_first && has_attached_sriov(&request.vmi) {
         wait_for_network_info(&vm.boot_resources.network_info).await?;

@@ -113,10 +113,13 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
     vm.driver_state().disk_capacities.forget();
     associate_iommufd(vm, domain).await?;
     let start = vm.start_notification.begin();
+    let create_call = Arc::new(());
+    vm.driver_state().create_call = Arc::downgrade(&create_call);
     let poll = QemuStartPoll::start(vm, domain);
     let started = vm
         .client
         .on(domain, "starting the domain", START, move |domain| {
+            let _running = &create_call;
             domain.start(options)
         });
     if let Err(error) = started.await {
