@@ -9,13 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Signal, kill_process};
-use tests::emulated_virt_handler::Commands;
+use tests::emulated_virt_handler::{Commands, Event};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// The maximum duration of a query: virt-handler waits 5 s, but the test may run on a busy machine.
 const QUERY_LIMIT: Duration = Duration::from_secs(15);
+
+/// How long QEMU at least has to write back its caches before it gets SIGKILL.
+const KILL_AFTER: Duration = Duration::from_secs(11);
+/// How long virt-handler waits for the answer to a command.
+const VIRT_HANDLER_WAITS: Duration = Duration::from_secs(20);
 
 /// Runs three queries at once. Returns the time until all were answered, also with errors.
 async fn slowest_query(commands: &Commands) -> Duration {
@@ -54,7 +59,11 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(6)).await;
     let begin = Instant::now();
     fixture.commands.kill(&vmi).await?.accepted()?;
-    println!("killed within {:?}", begin.elapsed());
+    let took = begin.elapsed();
+    println!("killed within {took:?}");
+    // QEMU may be writing until then.
+    assert!(took >= KILL_AFTER, "{took:?}");
+    assert!(took < VIRT_HANDLER_WAITS, "{took:?}");
     assert!(
         fixture.pod.qemu().is_none(),
         "success means that it is gone"
@@ -62,6 +71,11 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     fixture
         .handler
         .wait_for_state("Shutoff/Destroyed", before, EVENT_TIMEOUT)
+        .await?;
+    let is_told = |event: &Event| event.kubernetes_reason() == Some("QemuKilled");
+    fixture
+        .handler
+        .wait_for("QemuKilled", before, EVENT_TIMEOUT, is_told)
         .await?;
     for poll in polls {
         let slowest = poll.await?;

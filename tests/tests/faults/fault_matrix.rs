@@ -94,9 +94,9 @@ pub(crate) const FAULTS: &[Row] = &[
     row("QEMU and daemon killed", Running, &[Kill(Daemon), Kill(Qemu)], Ends(CRASHED, secs(3), secs(20))),
     row("QEMU gets SIGTERM", Running, &[Terminate(Qemu)], Ends(ANY_END, secs(3), secs(10))),
     row("QEMU hung, queries", Running, &[Stop(Qemu), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Continue(Qemu)], Unharmed(secs(5))),
-    row("QEMU hung, statistics polled, kill", Running, &[Poll(GetDomainStats), Stop(Qemu), Wait(2000), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
-    row("QEMU hung, kill", Paused, &[Stop(Qemu), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
-    row("QEMU hung, statistics polled, SIGTERM", Running, &[Poll(GetDomainStats), Stop(Qemu), Sigterm], Ends(ANY_END, secs(17), secs(20))).in_pod(ShortGrace),
+    row("QEMU hung, statistics polled, kill", Running, &[Poll(GetDomainStats), Stop(Qemu), Wait(2000), Ask(KillVm)], Ends(ANY_END, secs(18), secs(30))),
+    row("QEMU hung, kill", Paused, &[Stop(Qemu), Ask(KillVm)], Ends(ANY_END, secs(18), secs(30))),
+    row("QEMU hung, statistics polled, SIGTERM", Running, &[Poll(GetDomainStats), Stop(Qemu), Sigterm], Ends(ANY_END, secs(23), secs(26))).in_pod(ShortGrace),
     row("QEMU hung, pause answered late, no-op sync", Running, &[Stop(Qemu), Cancel(Pause, 21_000), Continue(Qemu), Reported("Paused/", 10_000), Ask(Sync), Wait(1000), NotReported("Running/"), Ask(Unpause)], Unharmed(secs(5))),
 
     // ---- the guest agent -------------------------------------------------------------------------------------------

@@ -1,9 +1,13 @@
 //! Ends the domain even while other calls to libvirt hang.
 //!
 //! ```text
-//!   SIGTERM by libvirt ──5 s──▶ SIGKILL by libvirt ──1 s──▶ SIGKILL by pidfd ──▶ QEMU is gone
-//!   the daemon hangs ──1 s──▶ SIGTERM by pidfd ──1.5 s──────▲
+//!   SIGTERM by libvirt ────────────────────────┬──12 s after the begin──▶ SIGKILL by pidfd ──▶ QEMU is gone
+//!   the daemon hangs ──1 s──▶ SIGTERM by pidfd ┘
 //! ```
+//! After SIGTERM, QEMU writes its caches and the bitmaps of changed blocks back, and the TPM its state; SIGKILL loses
+//! what is not written. So it comes as late as it may: virt-handler waits 20 s for the answer, and the kubelet kills
+//! the pod 15 s after the grace period, at whose end virt-handler or the launcher kills the VM.
+//!
 //! The calls have their own connection and threads: the daemon handles only a limited number of requests of one
 //! connection at a time, and queries that hang would keep it from handling these.
 
@@ -13,6 +17,7 @@ use std::time::Duration;
 use libvirt::{DestroyMode, Domain};
 use rustix::process::Signal;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::call_class::ENDING;
 use super::{CallError, Client};
@@ -22,54 +27,66 @@ use crate::qemu_process::QemuProcess;
 const STATE_QUERY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long finding QEMU's process may take, which reads two small files.
 const PROCESS_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long QEMU may take to end after the launcher's own SIGTERM, when the daemon hangs.
-const SIGTERM_TIMEOUT: Duration = Duration::from_millis(1500);
-/// How long QEMU may take to write back its caches and end after libvirt's SIGTERM.
-const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a forceful destroy may take: libvirt sends SIGTERM again, and waits before it sends SIGKILL.
-const FORCEFUL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long QEMU may take to end by SIGTERM, with the two queries before that. libvirt waits 15 s.
+const SIGTERM_TIMEOUT: Duration = Duration::from_secs(12);
+/// How long libvirt may take to end a QEMU whose process is not found. It sends SIGKILL 10 s after SIGTERM.
+const FORCEFUL_TIMEOUT: Duration = Duration::from_secs(14);
 /// How long a process may take to end after SIGKILL. It takes longer only if it waits for storage.
 const SIGKILL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the check takes whether a process has ended.
+const EXIT_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long libvirt may take to notice that QEMU has ended.
 const LIBVIRT_NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 const LIBVIRT_NOTICE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How a domain has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DomainEnd {
+    /// It did not exist, or did not run.
+    WasDown,
+    /// QEMU has ended by SIGTERM.
+    Terminated,
+    /// QEMU did not end in time, and has ended by SIGKILL.
+    Killed,
+}
+
 impl Client {
-    /// Ends QEMU. On success the process is gone: true if it was ended, false if the domain did not exist or did not
-    /// run. An error if this cannot be determined, neither by libvirt nor by the process: a daemon that hangs may be
-    /// starting QEMU.
-    pub async fn destroy(&self) -> Result<bool, CallError> {
+    /// Ends QEMU within 16 s. On success the process is gone. An error if this cannot be determined, neither by libvirt
+    /// nor by the process: a daemon that hangs may be starting QEMU.
+    pub(crate) async fn destroy(&self) -> Result<DomainEnd, CallError> {
+        let kill_at = Instant::now() + SIGTERM_TIMEOUT;
         let process = self.process().await;
         let is_down = |domain: &dyn Domain| Ok(domain.state()?.is_down());
         let class = ENDING.within(STATE_QUERY_TIMEOUT);
         let is_down = self.end_within("asking whether the domain runs", class, is_down);
         let Some(process) = process else {
             return match is_down.await {
-                Ok(None | Some(true)) => Ok(false),
+                Ok(None | Some(true)) => Ok(DomainEnd::WasDown),
                 Err(error @ CallError::NoAnswer(_)) => Err(error),
                 _ => self
-                    .destroy_by_libvirt(ENDING.deadline)
+                    .destroy_within(FORCEFUL_TIMEOUT, DestroyMode::Forceful)
                     .await
-                    .map(|()| true),
+                    .map(|()| DomainEnd::Terminated),
             };
         };
         let libvirt_result = match is_down.await {
+            // libvirt is starting this QEMU, or has given it up.
             Ok(None | Some(true)) => Ok(()),
             Err(error @ CallError::NoAnswer(_)) => {
                 tracing::warn!(reason = %error, "libvirt's daemon hangs, sending SIGTERM to QEMU");
-                if process.signal(Signal::TERM).is_ok()
-                    && process.exits_within(SIGTERM_TIMEOUT).await
-                {
-                    return Ok(true);
-                }
                 Err(error)
             }
-            _ => self.destroy_by_libvirt(FORCEFUL_TIMEOUT).await,
+            _ => {
+                let left = kill_at.saturating_duration_since(Instant::now());
+                self.destroy_within(left, DestroyMode::Graceful).await
+            }
         };
-        if libvirt_result.is_ok() && process.exits_within(LIBVIRT_NOTICE_TIMEOUT).await {
-            return Ok(true);
+        if terminate(&process, kill_at).await {
+            return Ok(DomainEnd::Terminated);
         }
-        self.kill(&process, libvirt_result).await.map(|()| true)
+        self.kill(&process, libvirt_result)
+            .await
+            .map(|()| DomainEnd::Killed)
     }
 
     /// The domain's QEMU process, if it runs. Not on an async worker, since `/proc` may hang for a process that waits
@@ -95,17 +112,6 @@ impl Client {
         }
     }
 
-    async fn destroy_by_libvirt(&self, forceful: Duration) -> Result<(), CallError> {
-        let Err(error) = self
-            .destroy_within(GRACEFUL_TIMEOUT, DestroyMode::Graceful)
-            .await
-        else {
-            return Ok(());
-        };
-        tracing::warn!(reason = %error, "QEMU did not end by SIGTERM, killing it");
-        self.destroy_within(forceful, DestroyMode::Forceful).await
-    }
-
     async fn destroy_within(&self, deadline: Duration, how: DestroyMode) -> Result<(), CallError> {
         let destroy = move |domain: &dyn Domain| match domain.state()?.is_down() {
             true => Ok(()),
@@ -128,7 +134,7 @@ impl Client {
     ) -> Result<(), CallError> {
         tracing::warn!(
             pid = process.pid(),
-            "libvirt has not ended QEMU, sending SIGKILL"
+            "QEMU has not ended by SIGTERM, sending SIGKILL"
         );
         if let Err(error) = process.signal(Signal::KILL) {
             tracing::debug!(reason = %error, "sending SIGKILL to QEMU");
@@ -154,6 +160,33 @@ impl Client {
         let class = ENDING.within(STATE_QUERY_TIMEOUT);
         while let Ok(Some(false)) = self.end_within(WHAT, class, is_down).await {
             tokio::time::sleep(LIBVIRT_NOTICE_POLL_INTERVAL).await;
+        }
+    }
+}
+
+/// Sends SIGTERM, which libvirt may have sent before. Returns whether QEMU has ended in time.
+async fn terminate(process: &QemuProcess, kill_at: Instant) -> bool {
+    // It fails if the process has ended.
+    if let Err(error) = process.signal(Signal::TERM) {
+        tracing::debug!(reason = %error, "sending SIGTERM to QEMU");
+    }
+    let left = kill_at.saturating_duration_since(Instant::now());
+    // After its whole time in libvirt's call, QEMU gets a moment to be seen as ended.
+    process.exits_within(left.max(EXIT_CHECK_TIMEOUT)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_of_the_domain_is_answered_before_virt_handler_gives_up() {
+        const VIRT_HANDLER_WAITS: Duration = Duration::from_secs(20);
+        const JOB_END: Duration = Duration::from_secs(2);
+        let with_process = SIGTERM_TIMEOUT + SIGKILL_TIMEOUT + LIBVIRT_NOTICE_TIMEOUT;
+        let without_process = PROCESS_LOOKUP_TIMEOUT + STATE_QUERY_TIMEOUT + FORCEFUL_TIMEOUT;
+        for most in [with_process, without_process] {
+            assert!(most + JOB_END < VIRT_HANDLER_WAITS, "{most:?}");
         }
     }
 }

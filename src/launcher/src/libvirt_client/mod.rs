@@ -38,6 +38,7 @@ pub(crate) use call_class::{
 };
 pub(crate) use call_error::{CallError, response_text};
 pub(crate) use connection_attempt::{Connect, ConnectTarget, ConnectionError};
+pub(crate) use destroy_domain::DomainEnd;
 pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
 pub(crate) use reconnecting_connection::{Connection, ConnectionEvent};
 pub(crate) use request_device_detach::request_detach;

@@ -24,8 +24,8 @@ const SOURCE_END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of commands that are running when the launcher ends. It is short so that a hung daemon does not delay the
 /// end, which takes less than 3 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Timeout of ending the VM, if it runs or is being started, and of the running commands.
-const END_VM_TIMEOUT: Duration = Duration::from_secs(7);
+/// Timeout of ending the VM, if it runs or is being started, and of the running commands. A kill takes at most 19 s.
+const END_VM_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait until the observer has published how the VM ended.
 const END_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of closing the daemons and the sockets of a migration to this pod, which are closed concurrently, beside the
