@@ -16,7 +16,9 @@ use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, Prep
 use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
-use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};
+use freeze_and_thaw::{
+    check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status, shut_down_frozen_guest,
+};
 use sev_and_screenshot::{check_screenshot, check_sev_without_hardware};
 
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
@@ -81,7 +83,7 @@ async fn guest_agents_reports_freeze_and_statistics() -> Result<()> {
     check_screenshot(&fixture, &vmi).await?;
     check_freeze_and_thaw(&fixture, &vmi).await?;
     check_safety_thaw_without_daemon(&fixture, &vmi).await?;
-    fixture.end_vm(&vmi).await
+    shut_down_frozen_guest(fixture, &vmi).await
 }
 
 /// Restarts the agent, so that the launcher queries everything at once, and checks the reports.

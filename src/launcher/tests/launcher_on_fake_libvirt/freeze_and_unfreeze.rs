@@ -6,11 +6,12 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{code, origin};
 use proto::cmd::v1::FreezeRequest;
 use serde_json::{Value, json};
+use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, freeze, guest_info, unfreeze, vmi_message};
 use crate::support::migration_commands::migrate;
 use crate::support::scripted_guest_agent::launcher_with_recorded_agent;
-use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi_json, wait_for};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi, vmi_json, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_and_unfreeze_are_idempotent_and_notified() {
@@ -49,6 +50,34 @@ async fn frozen_guest_is_not_migrated() {
     launcher
         .notifications_until("migration=m1 PreCopy ended")
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frozen_guest_is_thawed_before_it_is_asked_to_power_off_or_reboot() {
+    for (command, call) in [
+        (Command::Shutdown, Call::Shutdown),
+        (Command::SoftReboot(Box::new(vmi())), Call::Reboot),
+    ] {
+        let (launcher, agent) = launcher_with_recorded_agent().await;
+        launcher.fake.obey_shutdown(false);
+        assert!(freeze(&launcher, 300).await.success);
+        launcher.manager.run(command.clone()).await.unwrap();
+        assert_eq!(agent.count("guest-fsfreeze-thaw"), 1, "{command:?}");
+        assert_eq!(launcher.fake.count(call), 1);
+        launcher.manager.run(command.clone()).await.unwrap();
+        assert_eq!(agent.count("guest-fsfreeze-thaw"), 1, "{command:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_cannot_be_thawed_is_asked_by_the_power_button() {
+    let (launcher, agent) = launcher_with_recorded_agent().await;
+    launcher.fake.obey_shutdown(false);
+    assert!(freeze(&launcher, 300).await.success);
+    let error = FakeDaemon::error(code::AGENT_UNRESPONSIVE, origin::QEMU, "no answer");
+    agent.fail("guest-fsfreeze-thaw", Some(error));
+    launcher.manager.run(Command::Shutdown).await.unwrap();
+    assert_eq!(launcher.fake.count(Call::Shutdown), 1, "only the button");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,3 +106,17 @@ pub(super) async fn check_safety_thaw_without_daemon(
     ensure!(answer.exit_code == 0, "{answer:?}");
     Ok(())
 }
+
+/// A frozen guest could power off neither by its agent, which refuses it, nor by the power button, since it waits for
+/// its file systems.
+pub(super) async fn shut_down_frozen_guest(mut fixture: LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let before = fixture.handler.events().len();
+    freeze(&fixture, vmi, 300).await?;
+    fixture.commands.shutdown(vmi).await?.accepted()?;
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Shutdown", before, BOOT_TIMEOUT)
+        .await?;
+    fixture.commands.delete(vmi).await?.accepted()?;
+    fixture.expect_exit_code(0).await
+}

@@ -161,6 +161,26 @@ impl Freezer {
         result
     }
 
+    /// Thaws a guest that may be frozen and is to power off or reboot: its agent refuses both, and a shutdown by the
+    /// power button would hang on the frozen file systems. Returns whether the agent has answered in time; it is not
+    /// asked about a guest that was not frozen.
+    pub(crate) async fn thaw_if_frozen(&self, within: Duration) -> bool {
+        if !self.may_be_frozen() {
+            return true;
+        }
+        tracing::info!("the guest may be frozen and is to power off or reboot: it is thawed");
+        let reason = match tokio::time::timeout(within, self.thaw()).await {
+            Ok(Ok(_)) => return true,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {within:?}"),
+        };
+        tracing::warn!(
+            reason,
+            "the guest is not thawed, and may not be able to power off or reboot"
+        );
+        false
+    }
+
     /// The input to the safety thaw after an attempt to thaw. An error of the agent is not retried for a guest that was
     /// never frozen; otherwise a guest without an agent would be asked for ever.
     fn input_after_thaw(&self, result: &Result<Change, FreezeError>) -> Input {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
+use tokio::time::Instant;
 
 use crate::guest_agent::{AGENT_TIMEOUT, shorten};
 use crate::jobs::AbortReason;
@@ -15,8 +16,8 @@ use crate::vm_events::VmEvent;
 /// Asks the guest to power off: through its agent if that answers, otherwise by the power button. Does nothing if the
 /// VM does not run.
 ///
-/// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed at the end of
-/// the grace period while its file systems are in use.
+/// A VM that its user has paused is resumed first, and a frozen guest is thawed: neither can power off, and both would
+/// be destroyed at the end of the grace period while their file systems are in use.
 pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSuccess, CommandError> {
     vm.power_off_requested.notify_one();
     vm.driver_state().guest_clock = None;
@@ -65,12 +66,17 @@ async fn resume(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallErro
 
 async fn power_off(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
     const CALL_NAME: &str = "asking the guest to power off";
-    let class = AGENT.within(AGENT_TIMEOUT);
-    let through_agent = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent).map_err(shorten);
-    let Err(error) = vm.client.on(domain, CALL_NAME, class, through_agent).await else {
-        return Ok(());
-    };
-    tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
+    // The agent has this time for both, so that the power button is pressed before virt-handler gives up.
+    let deadline = Instant::now() + AGENT_TIMEOUT;
+    if vm.freezer.thaw_if_frozen(AGENT_TIMEOUT).await {
+        let class = AGENT.within(deadline.saturating_duration_since(Instant::now()));
+        let through_agent =
+            |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent).map_err(shorten);
+        let Err(error) = vm.client.on(domain, CALL_NAME, class, through_agent).await else {
+            return Ok(());
+        };
+        tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
+    }
     let by_button = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Acpi);
     vm.client
         .on(domain, CALL_NAME, POWER_BUTTON, by_button)

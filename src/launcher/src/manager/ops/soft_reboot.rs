@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, RebootMode};
 
-use crate::guest_agent;
+use crate::guest_agent::{self, AGENT_TIMEOUT};
 use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
 use crate::manager::CommandSuccess;
 use crate::manager::command_error::CommandError;
@@ -21,7 +21,7 @@ enum RebootMethod {
 }
 
 /// Asks the guest to reboot: through its agent if the VMI reports one as connected and the agent answers a ping,
-/// otherwise by the power button.
+/// otherwise by the power button. A frozen guest is thawed first, since it could do neither.
 pub(in crate::manager) async fn soft_reboot(
     vm: &VmContext,
     vmi: &Vmi,
@@ -32,13 +32,15 @@ pub(in crate::manager) async fn soft_reboot(
         .lookup()
         .await?
         .ok_or_else(|| CommandError::no_domain(&vm.identity.domain))?;
-    if method == RebootMethod::PowerButton {
+    let is_agent_silent = !vm.freezer.thaw_if_frozen(AGENT_TIMEOUT).await;
+    let has_button = method == RebootMethod::AgentOrPowerButton;
+    if method == RebootMethod::PowerButton || (is_agent_silent && has_button) {
         press_power_button(vm, &domain).await?;
         return Ok(CommandSuccess::Changed);
     }
     match guest_agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
-        Err(error) if method == RebootMethod::AgentOrPowerButton => {
+        Err(error) if has_button => {
             tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
             press_power_button(vm, &domain).await?;
         }

@@ -197,7 +197,8 @@ pub(crate) fn vmi_json() -> Value {
     })
 }
 
-fn vmi() -> Vmi {
+/// The VMI of [`vmi_json`].
+pub(crate) fn vmi() -> Vmi {
     Vmi::from_json(vmi_json().to_string().as_bytes()).unwrap()
 }
 
