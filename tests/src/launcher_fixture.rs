@@ -135,15 +135,19 @@ impl LauncherFixture {
 
     /// As [`LauncherFixture::end_vm`], and returns the log of the pod's programs.
     pub async fn end_vm_and_read_log(mut self, vmi: &Vmi) -> Result<String> {
+        self.end_vm_and_keep_files(vmi).await?;
+        Ok(self.pod.log())
+    }
+
+    /// As [`LauncherFixture::end_vm`]; the pod's directories stay until this is dropped.
+    pub async fn end_vm_and_keep_files(&mut self, vmi: &Vmi) -> Result<()> {
         if self.handler.controls(vmi) {
             self.handler.delete_now();
-            self.expect_end_in_phase(Phase::Succeeded).await?;
-        } else {
-            self.commands.kill(vmi).await?.accepted()?;
-            self.commands.delete(vmi).await?.accepted()?;
-            self.expect_exit_code(0).await?;
+            return self.expect_end_in_phase(Phase::Succeeded).await;
         }
-        Ok(self.pod.log())
+        self.commands.kill(vmi).await?.accepted()?;
+        self.commands.delete(vmi).await?.accepted()?;
+        self.expect_exit_code(0).await
     }
 
     /// Waits until the VM has this phase and the pod has ended.

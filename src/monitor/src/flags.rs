@@ -13,6 +13,8 @@ pub(crate) struct Flags {
     pub(crate) keep_after_failure: bool,
     /// `--container-disk-dir`.
     pub(crate) container_disk_dir: PathBuf,
+    /// `--ephemeral-disk-dir`.
+    pub(crate) ephemeral_disk_dir: PathBuf,
     /// `--kubevirt-share-dir`.
     pub(crate) share_dir: PathBuf,
     /// The arguments for virt-launcher: all but `--keep-after-failure`, also those that the monitor does not know.
@@ -37,6 +39,9 @@ impl Flags {
             keep_after_failure,
             container_disk_dir: last_value(&launcher_arguments, "--container-disk-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt/container-disks".into())
+                .into(),
+            ephemeral_disk_dir: last_value(&launcher_arguments, "--ephemeral-disk-dir")
+                .unwrap_or_else(|| "/var/run/kubevirt-ephemeral-disks".into())
                 .into(),
             share_dir: last_value(&launcher_arguments, "--kubevirt-share-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt".into())

@@ -3,7 +3,7 @@
 //! ended, the monitor cleans up and exits with virt-launcher's code.
 //!
 //! ```text
-//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ (keep) ─▶ exit
+//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ generated files or (keep) ─▶ exit
 //!            └ reap, forward the first signal
 //! ```
 //!
@@ -12,6 +12,7 @@
 mod child_processes;
 mod container_disk_socket_removal;
 mod flags;
+mod generated_file_removal;
 mod istio_proxy_shutdown;
 mod json_log_lines;
 mod launcher_process;
@@ -64,6 +65,11 @@ fn main() -> ExitCode {
     }
     if flags.keep_after_failure && code != 0 {
         keep_container_alive(&signals);
+    } else if code != launcher_process::DIRECTORIES_IN_USE {
+        report(
+            "removing the files of this life of the VM",
+            generated_file_removal::remove(&flags.ephemeral_disk_dir),
+        );
     }
     json_log_lines::info("virt-launcher-monitor: Exiting...");
     ExitCode::from(code)

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -14,7 +14,17 @@ use tests::vmi_builder::Vmi;
 
 const PRIVATE_DIRECTORY: &str = "/run/kubevirt-private";
 const HOST_DISK: &str = "/run/kubevirt-private/vmi-disks/data/disk.img";
+const IGNITION_FILE: &str =
+    "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
 const IGNITION: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
+
+/// Names that need Rock Ridge's continuation areas, in several blocks. A ConfigMap's key has at most 253 characters.
+fn long_names() -> Vec<String> {
+    let of_length = |length: usize| {
+        (0..12).map(move |number| format!("{length}-{number:02}-{}", "k".repeat(length - 7)))
+    };
+    [130, 205, 253].into_iter().flat_map(of_length).collect()
+}
 
 /// Writes files as the kubelet mounts them: links to a versioned directory behind the link `..data`.
 fn mount(prepared: &PreparedPod, path_in_pod: &str, files: &[(&str, &str)]) -> Result<()> {
@@ -61,11 +71,13 @@ fn vmi(user: LauncherUser) -> Vmi {
 fn prepare_pod(user: LauncherUser) -> Result<PreparedPod> {
     let prepared = PreparedPod::create(user)?;
     let private_path = |name: &str| format!("{PRIVATE_DIRECTORY}/{name}");
-    mount(
-        &prepared,
-        &private_path("config-map/settings"),
-        &[("app.conf", "colour=blue\n")],
-    )?;
+    let long_names = long_names();
+    let mut settings: Vec<_> = long_names
+        .iter()
+        .map(|name| (name.as_str(), "long"))
+        .collect();
+    settings.push(("app.conf", "colour=blue\n"));
+    mount(&prepared, &private_path("config-map/settings"), &settings)?;
     mount(
         &prepared,
         &private_path("secret/keys"),
@@ -118,9 +130,12 @@ fn has_label(reports: &[String], disk: &str, label: &str) -> bool {
 
 async fn check_all_disks(user: LauncherUser) -> Result<()> {
     let vmi = vmi(user);
-    let fixture = prepare_pod(user)?.start(&vmi, &[]).await?;
+    let mut fixture = prepare_pod(user)?.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
+    let images = generated_images(&fixture);
+    // One for each volume but the hostDisk.
+    assert_eq!(images.len(), 6, "{images:#?}");
     for (disk, label, name, content) in [
         ("vda", "settings", "app.conf", "colour=blue\n"),
         ("vda", "settings", "..data/app.conf", "colour=blue\n"),
@@ -140,6 +155,7 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
             "{disk} {name}"
         );
     }
+    check_long_names(&fixture, &vmi).await?;
     let metrics = shell(
         &fixture,
         &vmi,
@@ -168,12 +184,52 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
     let host_disk = fs::metadata(fixture.pod.path(HOST_DISK))?;
     assert_eq!(host_disk.len(), 24 << 20);
     check_ignition(&fixture).await?;
-    fixture.end_vm(&vmi).await
+    fixture.end_vm_and_keep_files(&vmi).await?;
+    assert_eq!(generated_images(&fixture), [] as [PathBuf; 0]);
+    assert!(!fixture.pod.path(IGNITION_FILE).exists());
+    assert_eq!(fs::metadata(fixture.pod.path(HOST_DISK))?.len(), 24 << 20);
+    Ok(())
+}
+
+/// The images of configuration that the launcher has written.
+fn generated_images(fixture: &LauncherFixture) -> Vec<PathBuf> {
+    let directories = [
+        "config-map-disks",
+        "secret-disks",
+        "downwardapi-disks",
+        "service-account-disk",
+        "sysprep-disks",
+    ];
+    let directories = directories
+        .map(|name| fs::read_dir(fixture.pod.path(&format!("{PRIVATE_DIRECTORY}/{name}"))));
+    let entries = directories.into_iter().flatten().flatten();
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// Linux shows every file with a long name, in both directories that have it.
+async fn check_long_names(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    for directory in ["", "..data/"] {
+        let script = format!(
+            "mkdir -p /tmp/long; mount -t iso9660 -o ro /dev/vda /tmp/long || exit; \
+             cd /tmp/long/{directory}; for file in *-*-k*; do read content <$file; echo $file $content; done; \
+             cd /; umount /tmp/long"
+        );
+        let listing = shell(fixture, vmi, &script).await?;
+        let mut found: Vec<&str> = listing.lines().collect();
+        found.sort_unstable();
+        let mut expected: Vec<String> = long_names()
+            .iter()
+            .map(|name| format!("{name} long"))
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "in /{directory}");
+    }
+    Ok(())
 }
 
 async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
-    let path_in_pod = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
-    assert_eq!(fs::read_to_string(fixture.pod.path(path_in_pod))?, IGNITION);
+    let file = fixture.pod.path(IGNITION_FILE);
+    assert_eq!(fs::read_to_string(file)?, IGNITION);
     // The pod's log contains QEMU's log, which begins with its arguments.
     let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -165,6 +165,32 @@ fn keep_after_failure_keeps_the_container_until_a_signal() {
 }
 
 #[test]
+fn cloud_init_image_is_removed_at_the_end_but_for_a_failure_that_is_to_be_examined() {
+    for (code, arguments, is_kept) in [
+        (0, &[][..], false),
+        (3, &[], false),
+        (0, &["--keep-after-failure"], false),
+        (3, &["--keep-after-failure"], true),
+        // Another launcher uses the directories.
+        (75, &[], true),
+    ] {
+        let pod = Pod::new(&format!("touch ended; exit {code}"));
+        let image = pod.path("ephemeral/cloud-init-data/default/vm/noCloud.iso");
+        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::write(&image, "user data").unwrap();
+        let running = pod.start(arguments);
+        wait_for("ended", || exists(&pod.path("ended")));
+        if is_kept && code != 75 {
+            sleep(Duration::from_millis(500));
+            assert!(image.exists(), "{code} {arguments:?}");
+            running.signal(Signal::TERM);
+        }
+        assert_eq!(running.end().0, Some(code));
+        assert_eq!(image.exists(), is_kept, "{code} {arguments:?}");
+    }
+}
+
+#[test]
 fn launcher_may_bind_low_ports() {
     assert!(geteuid().is_root(), "needs root, as `make test` has it");
     let pod = Pod::new("grep CapAmb /proc/self/status > capabilities");

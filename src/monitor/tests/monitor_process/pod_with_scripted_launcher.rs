@@ -63,6 +63,9 @@ impl Pod {
         command.arg("--container-disk-dir").arg(self.path("disks"));
         command.arg("--kubevirt-share-dir").arg(self.path(""));
         command
+            .arg("--ephemeral-disk-dir")
+            .arg(self.path("ephemeral"));
+        command
             .args(arguments)
             .stderr(Stdio::piped())
             .stdout(Stdio::piped());
