@@ -11,6 +11,7 @@ use super::command_driver::{CommandResult, Driver, Message, request_span};
 use super::command_error::CommandError;
 use super::command_id::CommandId;
 use super::command_refusal::CommandRefusal;
+use super::command_rules::Repeat;
 use super::command_success::CommandSuccess;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
@@ -104,6 +105,10 @@ impl Manager {
         };
         match &outcome {
             Ok(CommandSuccess::Changed) => tracing::info!("{name}: done"),
+            // virt-handler repeats requests that describe the desired VM, every few seconds.
+            Ok(CommandSuccess::Unchanged) if kind.rule().repeat == Repeat::JoinOrReplace => {
+                tracing::debug!("{name}: nothing to do");
+            }
             Ok(CommandSuccess::Unchanged) => tracing::info!("{name}: nothing to do"),
             Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
         }

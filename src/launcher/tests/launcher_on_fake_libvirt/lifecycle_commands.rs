@@ -1,6 +1,6 @@
 //! Commands from the start of a VM to its deletion, repeated and concurrent ones, and the notifications that follow.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
@@ -8,11 +8,14 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, code, origin};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 use virt_launcher::manager::{Command, CommandSuccess};
 
 use crate::support::command_client::client;
 use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_containing, domain_state, vmi_json,
+    DOMAIN, TestLauncher, count_containing, domain_state, launcher_with_running_vm, vmi_json,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,4 +250,42 @@ async fn command_socket_is_made_again_after_its_directory_was_removed() {
     let mut later = client(&launcher).await;
     later.ping(EmptyRequest {}).await.unwrap();
     earlier.ping(EmptyRequest {}).await.unwrap();
+}
+
+/// The places in the source whose lines are logged at info level or above.
+#[derive(Clone, Default)]
+struct LoggedPlaces(Arc<Mutex<Vec<String>>>);
+
+impl LoggedPlaces {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl<S: Subscriber> Layer<S> for LoggedPlaces {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() <= Level::INFO {
+            let place = event.metadata().name().to_owned();
+            self.0.lock().unwrap().push(place);
+        }
+    }
+}
+
+/// virt-handler repeats it every few seconds, for as long as the VM runs. The launcher's tasks run on this thread, whose
+/// lines are recorded.
+#[tokio::test]
+async fn sync_without_changes_logs_nothing_at_info_level() {
+    let launcher = launcher_with_running_vm().await;
+    let logged = LoggedPlaces::default();
+    // With a single subscriber, a line that another test's thread logs first is disabled for all threads.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let _recorded = tracing_subscriber::registry()
+        .with(logged.clone())
+        .set_default();
+    for _ in 0..3 {
+        launcher.sync_vm().await.unwrap();
+    }
+    assert_eq!(logged.take(), [] as [String; 0]);
+    launcher.manager.run(Command::Pause).await.unwrap();
+    assert!(!logged.take().is_empty(), "lines are recorded");
 }
