@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use kubevirt_api::vmi::Vmi;
-use proto::cmd::v1::{BackupRequest as WireRequest, RedefineCheckpointRequest, Response};
+use proto::cmd::v1::Response;
 use serde::Deserialize;
 
-use super::decode_requests;
 use super::response::{failed, ok};
 use crate::jobs::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint, ExportRequest, Mode,
@@ -64,16 +63,11 @@ struct CheckpointOptions {
 }
 
 /// Starts, exports or aborts a backup.
-pub(super) async fn backup(manager: &Manager, request: WireRequest) -> Response {
-    let WireRequest { vmi, options } = request;
-    let vmi = match decode_requests::vmi(vmi.as_ref()) {
-        Ok(vmi) => vmi,
-        Err(error) => return failed(error),
-    };
-    if !tracks_changed_blocks(&vmi) {
+pub(super) async fn backup(manager: &Manager, vmi: &Vmi, options: &[u8]) -> Response {
+    if !tracks_changed_blocks(vmi) {
         return failed("Backup failed ChangedBlockTracking is not enabled");
     }
-    match command(&vmi, &options) {
+    match command(vmi, options) {
         Ok(command) => respond(manager.run(command).await),
         Err(error) => failed(error),
     }
@@ -82,19 +76,15 @@ pub(super) async fn backup(manager: &Manager, request: WireRequest) -> Response 
 /// Redefines a checkpoint. Returns the response, and whether the checkpoint is invalid.
 pub(super) async fn redefine_checkpoint(
     manager: &Manager,
-    request: RedefineCheckpointRequest,
+    vmi: &Vmi,
+    checkpoint: &[u8],
 ) -> (Response, bool) {
-    let RedefineCheckpointRequest { vmi, checkpoint } = request;
-    let vmi = match decode_requests::vmi(vmi.as_ref()) {
-        Ok(vmi) => vmi,
-        Err(error) => return (failed(error), false),
-    };
     // The checkpoint is not invalid: its bitmaps are checked once the images for changed blocks exist.
-    if !tracks_changed_blocks(&vmi) {
+    if !tracks_changed_blocks(vmi) {
         let reason = "Redefine checkpoint failed: ChangedBlockTracking is not enabled";
         return (failed(reason), false);
     }
-    let checkpoint = match self::checkpoint(&checkpoint) {
+    let checkpoint = match self::checkpoint(checkpoint) {
         Ok(checkpoint) => checkpoint,
         Err(error) => return (failed(error), false),
     };

@@ -45,15 +45,19 @@ impl CommandService {
         request: VmiRequest,
         command: impl FnOnce(Arc<SyncRequest>) -> Command,
     ) -> Response {
-        match decode_requests::sync_request(request) {
-            Ok(request) => outcome(self.manager.run(command(Arc::new(request))).await),
-            Err(error) => failed(error),
+        let request = match decode_requests::sync_request(request) {
+            Ok(request) => request,
+            Err(error) => return failed(error),
+        };
+        match self.require_own_vm(&request.vmi) {
+            Ok(()) => outcome(self.manager.run(command(Arc::new(request))).await),
+            Err(answer) => answer,
         }
     }
 
     async fn memory_dump(&self, request: MemoryDumpRequest) -> Response {
-        if let Err(error) = decode_requests::vmi(request.vmi.as_ref()) {
-            return failed(error);
+        if let Err(answer) = self.decode_vmi(request.vmi.as_ref()) {
+            return answer;
         }
         match jobs::MemoryDumpRequest::new(&request.dump_path) {
             Ok(request) => outcome(self.manager.run(Command::MemoryDump(request)).await),
@@ -66,9 +70,9 @@ impl CommandService {
             vmi,
             unfreeze_timeout_seconds: seconds,
         } = request;
-        let vmi = match decode_requests::vmi(vmi.as_ref()) {
+        let vmi = match self.decode_vmi(vmi.as_ref()) {
             Ok(vmi) => vmi,
-            Err(error) => return failed(error),
+            Err(answer) => return answer,
         };
         let seconds = u64::try_from(seconds).unwrap_or(0);
         let request = guest_agent::FreezeRequest {
@@ -78,9 +82,19 @@ impl CommandService {
         outcome(self.manager.run(Command::Freeze(request)).await)
     }
 
-    /// The VMI in a request, or the response for an invalid VMI.
-    fn decode_vmi(request: &VmiRequest) -> Result<Vmi, Response> {
-        decode_requests::vmi(request.vmi.as_ref()).map_err(failed)
+    /// The VMI in a request, or the response for an invalid VMI or another VM than this launcher's.
+    fn decode_vmi(&self, message: Option<&proto::cmd::v1::Vmi>) -> Result<Vmi, Response> {
+        let vmi = decode_requests::vmi(message).map_err(failed)?;
+        self.require_own_vm(&vmi)?;
+        Ok(vmi)
+    }
+
+    /// The response to a request about another VM than this launcher's.
+    fn require_own_vm(&self, vmi: &Vmi) -> Result<(), Response> {
+        self.manager.require_own_vm(vmi).map_err(|error| {
+            tracing::error!(reason = error.message(), "a request is refused");
+            failed(error.message())
+        })
     }
 }
 
@@ -96,7 +110,7 @@ impl CmdInfo for CommandService {
 /// Runs a command that does not use the VMI in the request; the VMI is only validated.
 macro_rules! run_command {
     ($self:ident, $request:ident, $command:expr) => {{
-        match Self::decode_vmi($request.get_ref()) {
+        match $self.decode_vmi($request.get_ref().vmi.as_ref()) {
             Ok(_) => reply(outcome($self.manager.run($command).await)),
             Err(answer) => reply(answer),
         }
@@ -114,7 +128,7 @@ impl Cmd for CommandService {
     }
 
     async fn sync_virtual_machine_memory(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::decode_vmi(request.get_ref()) {
+        match self.decode_vmi(request.get_ref().vmi.as_ref()) {
             Ok(vmi) => {
                 let command = Command::SetMemory(Box::new(vmi));
                 reply(outcome(self.manager.run(command).await))
@@ -124,12 +138,16 @@ impl Cmd for CommandService {
     }
 
     async fn hotplug_host_devices(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        reply(match decode_requests::sync_request(request.into_inner()) {
-            Ok(request) => match self.manager.start_attaching_host_devices(request) {
+        let request = match decode_requests::sync_request(request.into_inner()) {
+            Ok(request) => request,
+            Err(error) => return reply(failed(error)),
+        };
+        reply(match self.require_own_vm(&request.vmi) {
+            Ok(()) => match self.manager.start_attaching_host_devices(request) {
                 Ok(()) => ok(),
                 Err(error) => failed(error.message()),
             },
-            Err(error) => failed(error),
+            Err(answer) => answer,
         })
     }
 
@@ -146,7 +164,7 @@ impl Cmd for CommandService {
     }
 
     async fn soft_reboot_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::decode_vmi(request.get_ref()) {
+        match self.decode_vmi(request.get_ref().vmi.as_ref()) {
             Ok(vmi) => {
                 let command = Command::SoftReboot(Box::new(vmi));
                 reply(outcome(self.manager.run(command).await))
@@ -266,7 +284,7 @@ impl Cmd for CommandService {
 
     /// Ends this pod, the target of a migration that has failed.
     async fn signal_target_pod_cleanup(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::decode_vmi(request.get_ref()) {
+        match self.decode_vmi(request.get_ref().vmi.as_ref()) {
             Ok(vmi) => {
                 self.manager.vm().clean_up_target(&vmi);
                 reply(ok())
@@ -298,7 +316,7 @@ impl Cmd for CommandService {
         &self,
         request: Request<VmiRequest>,
     ) -> Reply<LaunchMeasurementResponse> {
-        match Self::decode_vmi(request.get_ref()) {
+        match self.decode_vmi(request.get_ref().vmi.as_ref()) {
             Ok(_) => reply(sev_launch_security::launch_measurement(self.manager.vm()).await),
             Err(answer) => reply(LaunchMeasurementResponse {
                 response: Some(answer),
@@ -312,9 +330,9 @@ impl Cmd for CommandService {
         request: Request<InjectLaunchSecretRequest>,
     ) -> Reply<Response> {
         let InjectLaunchSecretRequest { vmi, options } = request.into_inner();
-        match decode_requests::vmi(vmi.as_ref()) {
+        match self.decode_vmi(vmi.as_ref()) {
             Ok(_) => reply(sev_launch_security::inject_secret(self.manager.vm(), &options).await),
-            Err(error) => reply(failed(error)),
+            Err(answer) => reply(answer),
         }
     }
 
@@ -327,8 +345,8 @@ impl Cmd for CommandService {
 
     async fn get_screenshot(&self, request: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
         // A failure must be a gRPC error: virt-handler shows the content of a response even if it says `success=false`.
-        if let Err(error) = decode_requests::vmi(request.get_ref().vmi.as_ref()) {
-            return Err(Status::invalid_argument(error.to_string()));
+        if let Err(answer) = self.decode_vmi(request.get_ref().vmi.as_ref()) {
+            return Err(Status::invalid_argument(answer.message));
         }
         let Screenshot { mime, data } = match self.manager.vm().client.screenshot().await {
             Ok(screenshot) => screenshot,
@@ -342,16 +360,26 @@ impl Cmd for CommandService {
     }
 
     async fn backup_virtual_machine(&self, request: Request<BackupRequest>) -> Reply<Response> {
-        reply(backup_and_checkpoint_requests::backup(&self.manager, request.into_inner()).await)
+        let BackupRequest { vmi, options } = request.into_inner();
+        reply(match self.decode_vmi(vmi.as_ref()) {
+            Ok(vmi) => backup_and_checkpoint_requests::backup(&self.manager, &vmi, &options).await,
+            Err(answer) => answer,
+        })
     }
 
     async fn redefine_checkpoint(
         &self,
         request: Request<RedefineCheckpointRequest>,
     ) -> Reply<RedefineCheckpointResponse> {
-        let request = request.into_inner();
-        let (response, checkpoint_invalid) =
-            backup_and_checkpoint_requests::redefine_checkpoint(&self.manager, request).await;
+        let RedefineCheckpointRequest { vmi, checkpoint } = request.into_inner();
+        let (response, checkpoint_invalid) = match self.decode_vmi(vmi.as_ref()) {
+            Ok(vmi) => {
+                let manager = &self.manager;
+                backup_and_checkpoint_requests::redefine_checkpoint(manager, &vmi, &checkpoint)
+                    .await
+            }
+            Err(answer) => (answer, false),
+        };
         reply(RedefineCheckpointResponse {
             response: Some(response),
             checkpoint_invalid,

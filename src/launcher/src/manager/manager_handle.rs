@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
@@ -13,6 +14,7 @@ use super::command_id::CommandId;
 use super::command_refusal::CommandRefusal;
 use super::command_rules::Repeat;
 use super::command_success::CommandSuccess;
+use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use super::vm_phase_and_migration_role::Phase;
@@ -48,6 +50,11 @@ impl Manager {
     /// The VM, for reading.
     pub fn vm(&self) -> &Arc<VmContext> {
         &self.vm
+    }
+
+    /// Returns an error if a request is about another VM than this launcher's.
+    pub(crate) fn require_own_vm(&self, vmi: &Vmi) -> Result<(), CommandError> {
+        ops::require_own_vm(&self.vm, vmi)
     }
 
     /// Runs a command and returns its result. All log lines about the request contain its number.

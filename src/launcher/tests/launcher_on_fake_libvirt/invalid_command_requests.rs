@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use hook_host::Chain;
+use libvirt::DomainState;
+use libvirt::fake::Call;
 use proto::cmd::v1::*;
 use serde_json::json;
 use tonic::Code;
 
-use crate::support::command_client::{client, invalid_vmi_request, vmi_message, vmi_request};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi_json};
+use crate::support::command_client::{
+    client, invalid_vmi_request, vmi_message, vmi_request, vmi_request_for,
+};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, domain_state, launcher_with_running_vm, vmi_json,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_vmi_gives_kubevirts_message() {
@@ -29,6 +35,95 @@ async fn invalid_vmi_gives_kubevirts_message() {
             answer.message,
             "No valid vmi object present in command server request"
         );
+    }
+}
+
+/// Every command whose request contains a VMI, and its answer.
+async fn send_all(
+    launcher: &TestLauncher,
+    vmi: &serde_json::Value,
+) -> Vec<(&'static str, Response)> {
+    let mut client = client(launcher).await;
+    let mut answers = Vec::new();
+    macro_rules! send {
+        ($($method:ident($request:expr)),+ $(,)?) => {
+            $(answers.push((
+                stringify!($method),
+                client.$method($request).await.unwrap().into_inner(),
+            ));)+
+        };
+    }
+    let request = || vmi_request_for(vmi);
+    send!(
+        sync_virtual_machine(request()),
+        sync_virtual_machine_cp_us(request()),
+        sync_virtual_machine_memory(request()),
+        hotplug_host_devices(request()),
+        pause_virtual_machine(request()),
+        unpause_virtual_machine(request()),
+        reset_virtual_machine(request()),
+        soft_reboot_virtual_machine(request()),
+        sync_migration_target(request()),
+        cancel_virtual_machine_migration(request()),
+        finalize_virtual_machine_migration(request()),
+        unfreeze_virtual_machine(request()),
+        freeze_virtual_machine(FreezeRequest {
+            vmi: vmi_message(vmi),
+            unfreeze_timeout_seconds: 1,
+        }),
+        migrate_virtual_machine(MigrationRequest {
+            vmi: vmi_message(vmi),
+            options: b"{}".to_vec(),
+        }),
+        virtual_machine_memory_dump(MemoryDumpRequest {
+            vmi: vmi_message(vmi),
+            dump_path: "/d/vm1.memory.dump".into(),
+        }),
+        inject_launch_secret(InjectLaunchSecretRequest {
+            vmi: vmi_message(vmi),
+            options: b"{}".to_vec(),
+        }),
+        backup_virtual_machine(BackupRequest {
+            vmi: vmi_message(vmi),
+            options: b"{}".to_vec(),
+        }),
+        shutdown_virtual_machine(request()),
+        kill_virtual_machine(request()),
+        delete_virtual_machine(request()),
+    );
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_acts_on_this_vm_for_another() {
+    let launcher = launcher_with_running_vm().await;
+    for (field, value) in [("name", "another"), ("namespace", "elsewhere")] {
+        let mut vmi = vmi_json();
+        vmi["metadata"][field] = json!(value);
+        vmi["status"]["migrationState"] = json!({ "migrationUid": "m1" });
+        let own = "this launcher runs default_vm1, not ";
+        for (method, answer) in send_all(&launcher, &vmi).await {
+            assert!(!answer.success, "{method} of {value}");
+            assert!(answer.message.starts_with(own), "{method}: {answer:?}");
+        }
+        let mut client = client(&launcher).await;
+        let request = vmi_request_for(&vmi);
+        let screenshot = client.get_screenshot(request.clone()).await.unwrap_err();
+        assert!(screenshot.message().starts_with(own), "{screenshot}");
+        let measurement = client.get_launch_measurement(request).await;
+        let answer = measurement.unwrap().into_inner().response.unwrap();
+        assert!(answer.message.starts_with(own), "{answer:?}");
+        let checkpoint = RedefineCheckpointRequest {
+            vmi: vmi_message(&vmi),
+            checkpoint: b"{}".to_vec(),
+        };
+        let redefined = client.redefine_checkpoint(checkpoint).await;
+        let answer = redefined.unwrap().into_inner().response.unwrap();
+        assert!(answer.message.starts_with(own), "{answer:?}");
+    }
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
+    for call in [Call::Suspend, Call::Destroy, Call::Undefine, Call::Shutdown] {
+        assert_eq!(launcher.fake.count(call), 0, "{call:?}");
     }
 }
 

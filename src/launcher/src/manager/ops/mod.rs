@@ -48,7 +48,7 @@ use super::command_refusal::CommandRefusal;
 use super::vm_context::VmContext;
 
 /// Returns an error if a request is about another VM than this launcher's.
-fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), CommandError> {
+pub(super) fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), CommandError> {
     if vmi.domain_name() == vm.identity.domain {
         return Ok(());
     }
