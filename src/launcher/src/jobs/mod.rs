@@ -96,11 +96,14 @@ impl Jobs {
         }
     }
 
-    /// Starts a memory dump, unless a job is running or the last dump had the same file name.
+    /// Starts a memory dump, unless a job is running or the last dump had the same file name. A running dump with
+    /// another file name is another job.
     pub fn start_memory_dump(&self, request: MemoryDumpRequest) -> JobStart {
         let mut state = self.lock();
         match *self.running.borrow() {
-            Some(JobKind::MemoryDump) => return JobStart::AlreadyRunning,
+            Some(JobKind::MemoryDump) if request.is_recorded_in(state.memory_dump.as_ref()) => {
+                return JobStart::AlreadyRunning;
+            }
             Some(running) => return JobStart::Busy(running),
             None => {}
         }

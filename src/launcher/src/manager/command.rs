@@ -122,6 +122,8 @@ impl Command {
             (Command::SetMemory(left), Command::SetMemory(right)) => {
                 left.raw_json() == right.raw_json()
             }
+            (Command::Freeze(left), Command::Freeze(right)) => left == right,
+            (Command::MemoryDump(left), Command::MemoryDump(right)) => left == right,
             (Command::Migrate(left), Command::Migrate(right)) => left.uid() == right.uid(),
             (Command::StartBackup(left), Command::StartBackup(right)) => left == right,
             (Command::ExportBackup(left), Command::ExportBackup(right)) => left == right,

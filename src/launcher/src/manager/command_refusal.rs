@@ -34,6 +34,11 @@ pub enum CommandRefusal {
         "the virtual machine is being migrated to another pod; try again when the migration has ended"
     )]
     MigratesAway,
+    /// The same command was requested with other arguments before, and has not ended.
+    #[error(
+        "the same request with other arguments is being carried out; try again when it has ended"
+    )]
+    OtherArguments,
     /// The queue is full: it holds far more requests than virt-handler has in flight.
     #[error("too many requests are waiting; try again")]
     Busy,

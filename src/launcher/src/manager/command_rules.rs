@@ -59,6 +59,9 @@ pub(super) enum Repeat {
     JoinOrReplace,
     /// The command joins an equal command, and waits for a different one.
     JoinOrQueue,
+    /// The command joins the last command that holds one of its resources, if both are equal. It is refused if they are
+    /// of the same kind and differ: its caller would take the other's success for that of its own arguments.
+    JoinOrRefuse,
 }
 
 /// A condition of the VM under which a command is denied at once.
@@ -107,9 +110,9 @@ pub(super) const RULES: [Rule; 22] = [
     rule(Kind::Reset, "reset", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::SoftReboot, "soft reboot", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Shutdown, "shutdown", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[]),
-    rule(Kind::Freeze, "freeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
+    rule(Kind::Freeze, "freeze", &[Filesystems], &[Filesystems, End], Repeat::JoinOrRefuse, &[]),
     rule(Kind::Unfreeze, "unfreeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[Condition::NotArrived]),
-    rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinLast, &[Condition::NotArrived]),
+    rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinOrRefuse, &[Condition::NotArrived]),
     rule(Kind::Migrate, "migrate", &[Domain, Filesystems], &[Domain, Filesystems, Job, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::CancelMigration, "cancel migration", &[JobAbort], &[JobAbort, End], Repeat::JoinLast, &[]),
     rule(Kind::StartBackup, "backup", &[Job], &[Job, End], Repeat::JoinOrQueue, &[Condition::Gone]),

@@ -71,7 +71,7 @@ async fn sigterm_aborts_the_dump_and_the_guest_powers_off() -> Result<()> {
         .wait_for_boots(1, BOOT_TIMEOUT)
         .await?;
     let _reader = start_endless_dump(&fixture, &vmi, user).await?;
-    start_dump(&fixture, &vmi, "other.memory.dump").await?;
+    start_dump(&fixture, &vmi, "pipe").await?;
     ensure!(fixture.commands.domain().await?["Status"]["Reason"] == "Dump");
     fixture.pod.signal(Signal::TERM)?;
     fixture

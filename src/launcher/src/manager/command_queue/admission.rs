@@ -43,6 +43,7 @@ pub(super) fn admit<C>(command: &Command, state: &VmState, queue: &Queue<C>) -> 
         Repeat::JoinLast => queue.join_last(command),
         Repeat::JoinOrReplace => queue.join_or_replace(command),
         Repeat::JoinOrQueue => queue.join_equal(command),
+        Repeat::JoinOrRefuse => queue.join_or_refuse(command),
     };
     match repeated {
         Some(admission) => admission,
@@ -72,10 +73,24 @@ pub(super) fn refusal(condition: Condition, state: &VmState) -> Option<CommandRe
 
 impl<C> Queue<C> {
     fn join_last(&self, command: &Command) -> Option<Admission> {
+        let last = self.last_of_same_kind(command)?;
+        Some(Admission::Join(last.id))
+    }
+
+    fn join_or_refuse(&self, command: &Command) -> Option<Admission> {
+        let last = self.last_of_same_kind(command)?;
+        Some(match last.command.is_equal(command) {
+            true => Admission::Join(last.id),
+            false => Admission::Deny(CommandRefusal::OtherArguments),
+        })
+    }
+
+    /// The last command that holds one of the resources of `command`, if both are of the same kind.
+    fn last_of_same_kind(&self, command: &Command) -> Option<&QueuedCommand<C>> {
         let rule = command.kind().rule();
         let mut newest_first = self.entries.iter().rev();
         let last = newest_first.find(|entry| entry.holds_any(rule.holds))?;
-        (last.kind() == command.kind()).then_some(Admission::Join(last.id))
+        (last.kind() == command.kind()).then_some(last)
     }
 
     fn join_equal(&self, command: &Command) -> Option<Admission> {

@@ -35,8 +35,11 @@ async fn only_one_dump_runs_at_a_time() {
     vm.fake.set_dump_duration(Duration::from_millis(300));
     assert_eq!(vm.start(&vm.path("a.memory.dump")), JobStart::Started);
     vm.wait_until_dumping().await;
-    for name in ["a.memory.dump", "b.memory.dump"] {
-        assert_eq!(vm.start(&vm.path(name)), JobStart::AlreadyRunning);
+    for (name, result) in [
+        ("a.memory.dump", JobStart::AlreadyRunning),
+        ("b.memory.dump", JobStart::Busy(JobKind::MemoryDump)),
+    ] {
+        assert_eq!(vm.start(&vm.path(name)), result, "{name}");
     }
     assert_eq!(*vm.jobs.running().borrow(), Some(JobKind::MemoryDump));
     assert_eq!(vm.records_after_end().await.len(), 2);

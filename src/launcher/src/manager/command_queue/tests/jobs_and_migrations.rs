@@ -31,6 +31,33 @@ fn memory_dump_starts_beside_other_commands_except_a_kill() {
     assert_eq!(test.running(), [late]);
 }
 
+/// Its caller would take the success of the other for that of its own time limit, or file.
+#[test]
+fn freeze_and_memory_dump_with_other_arguments_than_the_running_one_are_refused() {
+    let freeze_until = |seconds| {
+        Command::Freeze(FreezeRequest {
+            thaw_after: Some(std::time::Duration::from_secs(seconds)),
+            persistent_tpm: false,
+        })
+    };
+    let dump_to = |path| Command::MemoryDump(MemoryDumpRequest::new(path).unwrap());
+    for (command, other) in [
+        (freeze_until(10), freeze_until(300)),
+        (freeze_until(10), freeze()),
+        (dump_to("/d/vm1.memory.dump"), dump_to("/e/vm1.memory.dump")),
+    ] {
+        let mut test = TestQueue::default();
+        let first = test.request(command.clone(), &ACTIVE);
+        let equal = test.request(command.clone(), &ACTIVE);
+        let refused = test.request(other.clone(), &ACTIVE);
+        let expected = BTreeMap::from([(refused, CommandRefusal::OtherArguments)]);
+        assert_eq!(test.refused, expected, "{command:?}, then {other:?}");
+        assert_eq!(test.end(first, true, &ACTIVE), [first, equal]);
+        let later = test.request(other, &ACTIVE);
+        assert_eq!(test.running(), [later]);
+    }
+}
+
 #[test]
 fn freeze_and_the_start_of_a_migration_wait_for_each_other() {
     for (first, second) in [(freeze(), migrate()), (migrate(), freeze())] {
