@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Quantity, null_as_default};
 
 /// The claim behind a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimInfo {
     /// `Block` or `Filesystem`.

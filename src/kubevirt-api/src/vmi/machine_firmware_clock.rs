@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::null_as_default;
 
 /// Machine type.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Machine {
     /// QEMU's machine type.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{ClaimInfo, null_as_default};
 
 /// The migration of a VMI. Source and target receive the same value.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MigrationState {
     /// UID of the VirtualMachineInstanceMigration. Use [`MigrationState::uid`] to identify the migration.
@@ -50,7 +50,7 @@ pub struct MigrationState {
 }
 
 /// One side of a migration.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MigrationSide {
     /// UID of the VirtualMachineInstanceMigration on this side.
@@ -73,7 +73,7 @@ pub struct MigrationSide {
 }
 
 /// A volume whose content is copied to another claim.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MigratedVolume {
     /// Volume name.

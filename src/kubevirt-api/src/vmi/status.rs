@@ -10,7 +10,7 @@ const TRANSPORT_UNIX: &str = "Unix";
 const METHOD_BLOCK: &str = "BlockMigration";
 
 /// The fields of the status that are read.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status {
     /// `Scheduled`, `Running` and so on.
@@ -65,7 +65,7 @@ impl Status {
 }
 
 /// State of changed block tracking.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ChangedBlockTracking {
     /// `Initializing`, `Enabled` or a state in which changed blocks are not tracked.
@@ -81,7 +81,7 @@ impl ChangedBlockTracking {
 }
 
 /// A condition, such as `Paused`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Condition {
     /// The condition's type.
@@ -93,7 +93,7 @@ pub struct Condition {
 }
 
 /// The status of a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeStatus {
     /// Volume name.
@@ -124,7 +124,7 @@ impl VolumeStatus {
 }
 
 /// The guest's memory.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MemoryStatus {
     /// The memory at boot, before hotplug.
@@ -132,7 +132,7 @@ pub struct MemoryStatus {
 }
 
 /// The status of an interface.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InterfaceStatus {
     /// Network name.
@@ -150,7 +150,7 @@ pub struct InterfaceStatus {
 }
 
 /// Hints about the node's topology.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologyHints {
     /// The TSC frequency in Hz.

@@ -12,7 +12,7 @@ use super::command_error::CommandError;
 use super::command_rules::Kind;
 use super::command_success::CommandSuccess;
 use super::ops;
-use super::sync_request::SyncRequest;
+use super::sync_request::{SyncRequest, is_equal_vmi};
 use super::vm_context::VmContext;
 use crate::guest_agent::FreezeRequest;
 use crate::jobs::{
@@ -119,9 +119,7 @@ impl Command {
             | (Command::AttachHostDevices(left), Command::AttachHostDevices(right)) => {
                 left.is_equal(right)
             }
-            (Command::SetMemory(left), Command::SetMemory(right)) => {
-                left.raw_json() == right.raw_json()
-            }
+            (Command::SetMemory(left), Command::SetMemory(right)) => is_equal_vmi(left, right),
             (Command::Freeze(left), Command::Freeze(right)) => left == right,
             (Command::MemoryDump(left), Command::MemoryDump(right)) => left == right,
             (Command::Migrate(left), Command::Migrate(right)) => left.uid() == right.uid(),

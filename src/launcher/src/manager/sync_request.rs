@@ -3,7 +3,6 @@
 use hook_host::Plugins;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
-use serde_json::Value;
 
 /// A request to start the VM or change the running VM to match its VMI.
 #[derive(Debug, Clone)]
@@ -18,32 +17,8 @@ pub struct SyncRequest {
     pub allow_emulation: bool,
 }
 
-/// The fields of the VMI's status that a sync reads. The other fields change while the VM runs and do not affect a
-/// sync.
-const STATUS_FIELDS: [&str; 15] = [
-    "phase",
-    "runtimeUser",
-    "volumeStatus",
-    "currentCPUTopology",
-    "memory",
-    "migrationState",
-    "migrationTransport",
-    "migrationMethod",
-    "migratedVolumes",
-    "conditions",
-    "kernelBootStatus",
-    "topologyHints",
-    "machine",
-    "VSOCKCID",
-    "changedBlockTracking",
-];
-/// The fields of an interface's status that a sync reads. Its addresses are omitted because they change with the guest
-/// agent.
-const INTERFACE_STATUS_FIELDS: [&str; 4] = ["name", "mac", "podInterfaceName", "infoSource"];
-
 impl SyncRequest {
-    /// Whether both ask for the same VM: name, UID, annotations, labels, specification, options and the part of the
-    /// status that a sync reads. The resource version and the managed fields do not matter.
+    /// Whether both ask for the same VM with the same options.
     pub(super) fn is_equal(&self, other: &SyncRequest) -> bool {
         let SyncRequest {
             vmi,
@@ -54,12 +29,14 @@ impl SyncRequest {
         *allow_emulation == other.allow_emulation
             && *plugins == other.plugins
             && *options == other.options
-            && is_equal_object(vmi, &other.vmi)
-            && is_equal_status(&vmi.value()["status"], &other.vmi.value()["status"])
+            && is_equal_vmi(vmi, &other.vmi)
     }
 }
 
-fn is_equal_object(left: &Vmi, right: &Vmi) -> bool {
+/// Whether both VMIs ask for the same: name, UID, annotations, labels, specification and status. Of the status only the
+/// fields that have a type matter: commands read no others, which change while the VM runs, as do the addresses of
+/// interfaces and the times of conditions. The specification is compared as JSON, since hooks read it.
+pub(super) fn is_equal_vmi(left: &Vmi, right: &Vmi) -> bool {
     let kubevirt_api::vmi::Metadata {
         name,
         namespace,
@@ -75,28 +52,13 @@ fn is_equal_object(left: &Vmi, right: &Vmi) -> bool {
         && *annotations == right_metadata.annotations
         && *labels == right_metadata.labels
         && left.value()["spec"] == right.value()["spec"]
-}
-
-fn is_equal_status(left: &Value, right: &Value) -> bool {
-    let is_equal = |field: &&str| left[*field] == right[*field];
-    STATUS_FIELDS.iter().all(is_equal)
-        && is_equal_interfaces(&left["interfaces"], &right["interfaces"])
-}
-
-fn is_equal_interfaces(left: &Value, right: &Value) -> bool {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let (left, right) = (list(left), list(right));
-    let is_equal = |(left, right): (&Value, &Value)| {
-        let mut fields = INTERFACE_STATUS_FIELDS.iter();
-        fields.all(|field| left[*field] == right[*field])
-    };
-    left.len() == right.len() && left.iter().zip(&right).all(is_equal)
+        && left.status == right.status
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -107,6 +69,8 @@ mod tests {
             "status": {
                 "phase": "Running",
                 "interfaces": [{"name": "default", "mac": "02:00:00:00:00:01", "ipAddress": "10.0.2.2"}],
+                "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null}],
+                "memory": {"guestAtBoot": "1Gi"},
                 "guestOSInfo": {}
             }
         });
@@ -125,6 +89,12 @@ mod tests {
         for edit in [
             |vmi: &mut Value| vmi["metadata"]["resourceVersion"] = json!("8"),
             |vmi: &mut Value| vmi["status"]["guestOSInfo"] = json!({"name": "Debian"}),
+            |vmi: &mut Value| vmi["status"]["currentCPUTopology"] = json!({"cores": 1}),
+            |vmi: &mut Value| vmi["status"]["volumeStatus"] = json!(null),
+            |vmi: &mut Value| {
+                vmi["status"]["conditions"][0]["lastProbeTime"] = json!("2026-11-28T12:00:00Z");
+            },
+            |vmi: &mut Value| vmi["status"]["memory"]["guestAtBoot"] = json!("1024Mi"),
             |vmi: &mut Value| vmi["status"]["interfaces"][0]["ipAddress"] = json!("10.0.2.3"),
         ] {
             assert!(original.is_equal(&request(edit)));
@@ -139,6 +109,8 @@ mod tests {
             |vmi: &mut Value| vmi["metadata"]["annotations"] = json!({"a": "b"}),
             |vmi: &mut Value| vmi["spec"]["domain"]["cpu"]["cores"] = json!(2),
             |vmi: &mut Value| vmi["status"]["phase"] = json!("Scheduled"),
+            |vmi: &mut Value| vmi["status"]["conditions"][0]["type"] = json!("Paused"),
+            |vmi: &mut Value| vmi["status"]["memory"]["guestAtBoot"] = json!("2Gi"),
             |vmi: &mut Value| vmi["status"]["interfaces"][0]["infoSource"] = json!("domain"),
             |vmi: &mut Value| vmi["status"]["interfaces"] = json!([]),
             |vmi: &mut Value| vmi["status"]["volumeStatus"] = json!([{"name": "disk"}]),
