@@ -5,9 +5,9 @@ use std::sync::Arc;
 use libvirt::{Domain, DomainState, Error, Reason, State, code};
 
 use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout, command_agent};
-use crate::libvirt_client::{AGENT, CallError, Client};
+use crate::libvirt_client::{AGENT, AGENT_PROBE, CallError, Client};
 
-/// Pings the agent of a domain, for the guest agent probe. A VM that migrates or is paused for a harmless reason counts
+/// Pings the agent of a domain, for the guest agent probe; `seconds` is the probe's timeout. A VM that migrates or is paused for a harmless reason counts
 /// as healthy, and so does a domain that does not exist (yet): a failing probe would end the pod. `migrates` is called
 /// after the agent has not answered.
 pub(crate) async fn ping(
@@ -17,11 +17,10 @@ pub(crate) async fn ping(
     migrates: impl Fn() -> bool,
 ) -> Result<(), CallError> {
     let name = domain.to_owned();
-    // A silent agent must not occupy the threads for agent calls for as long as a probe may wait.
-    let deadline = agent_timeout(seconds).min(AGENT_TIMEOUT);
+    let deadline = agent_timeout(seconds);
     let ping = client.libvirt(
         "pinging the guest agent",
-        AGENT.within(deadline + LIBVIRT_MARGIN),
+        AGENT_PROBE.within(deadline + LIBVIRT_MARGIN),
         move |hypervisor| {
             let Some(domain) = hypervisor.lookup(&name)? else {
                 return Ok(None);

@@ -31,6 +31,9 @@ pub(crate) const AGENT: CallClass = CallClass::new(LaneName::Agent, 7000);
 pub(crate) const AGENT_REBOOT: CallClass = CallClass::new(LaneName::Agent, 10_000);
 /// Pressing the power button of a guest whose agent does not answer.
 pub(crate) const POWER_BUTTON: CallClass = CallClass::new(LaneName::Command, 6000);
+/// Pings of the agent for a probe, which may wait for as long as its owner wants. They have a lane of their own, so
+/// that a silent agent holds up no other command to it.
+pub(crate) const AGENT_PROBE: CallClass = CallClass::new(LaneName::AgentProbe, 7000);
 /// Calls that end the domain.
 pub(super) const ENDING: CallClass = CallClass::new(LaneName::Ending, 10_000);
 
@@ -73,6 +76,7 @@ pub(super) enum LaneName {
     Statistics,
     Command,
     Agent,
+    AgentProbe,
     Ending,
 }
 
@@ -87,6 +91,7 @@ pub(super) struct Lanes {
     statistics: Lane,
     command: Lane,
     agent: Lane,
+    agent_probe: Lane,
     ending: Lane,
     process: Lane,
 }
@@ -100,6 +105,8 @@ impl Default for Lanes {
             statistics: Lane::new("libvirt-stats", 2),
             command: Lane::new("libvirt-command", 4),
             agent: Lane::new("libvirt-agent", 4),
+            // One for a probe that waits, and one for a probe that follows it.
+            agent_probe: Lane::new("agent-probe", 2),
             ending: Lane::new("libvirt-ending", 4),
             process: Lane::new("qemu-process", 2),
         }
@@ -119,6 +126,7 @@ impl Lanes {
             LaneName::Statistics => &self.statistics,
             LaneName::Command => &self.command,
             LaneName::Agent => &self.agent,
+            LaneName::AgentProbe => &self.agent_probe,
             LaneName::Ending => &self.ending,
         }
     }

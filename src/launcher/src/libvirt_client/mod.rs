@@ -34,7 +34,8 @@ use tokio::time::Instant;
 use crate::blocking::NoAnswer;
 
 pub(crate) use call_class::{
-    AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
+    AGENT, AGENT_PROBE, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK,
+    START,
 };
 pub(crate) use call_error::{CallError, response_text};
 pub(crate) use connection_attempt::{Connect, ConnectTarget, ConnectionError};

@@ -1,5 +1,8 @@
 //! The responses of the command service on its socket.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::*;
@@ -118,6 +121,30 @@ async fn queries_without_an_agent_are_empty_and_succeed() {
         .into_inner();
     assert!(filesystems.response.unwrap().success);
     assert_eq!(filesystems.guest_filesystems_response, "[]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probe_waits_for_a_slow_agent_as_long_as_its_timeout_says() {
+    let launcher = TestLauncher::new().await;
+    launcher.sync_vm().await.unwrap();
+    let agent = |json: &str| {
+        if json.contains("guest-ping") {
+            std::thread::sleep(Duration::from_secs(8));
+        }
+        Ok(r#"{"return":{}}"#.to_owned())
+    };
+    launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let probe = async |timeout_seconds| {
+        let domain_name = DOMAIN.into();
+        let request = GuestPingRequest {
+            domain_name,
+            timeout_seconds,
+        };
+        client(&launcher).await.guest_ping(request).await
+    };
+    let (patient, short) = tokio::join!(probe(20), probe(1));
+    assert!(patient.unwrap().into_inner().response.unwrap().success);
+    short.unwrap_err();
 }
 
 #[tokio::test(flavor = "multi_thread")]
