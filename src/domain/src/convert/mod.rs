@@ -152,6 +152,7 @@ pub fn convert_for(
     options: &Options,
     host: &HostFacts,
 ) -> Result<DomainSpec, ConvertError> {
+    require_short_name(vmi)?;
     let context = Context::new(vmi, options, host, purpose)?;
     let mut spec = DomainSpec {
         xmlns_qemu: "http://libvirt.org/schemas/domain/qemu/1.0".into(),
@@ -162,4 +163,50 @@ pub fn convert_for(
         .iter()
         .try_for_each(|step| step(&context, &mut spec))?;
     Ok(spec)
+}
+
+/// The most bytes that a domain's name can have: libvirt names files after it, of which this suffix is the longest.
+const MAX_DOMAIN_NAME_BYTES: usize = 255 - "-swtpm.log".len();
+
+/// Kubernetes allows names that are longer than libvirt's.
+fn require_short_name(vmi: &Vmi) -> Result<(), ConvertError> {
+    let bytes = vmi.domain_name().len();
+    if bytes <= MAX_DOMAIN_NAME_BYTES {
+        return Ok(());
+    }
+    Err(ConvertError::invalid(format!(
+        "metadata.name has {} characters, of which libvirt allows {} in the namespace {}: the name of its domain, \
+         NAMESPACE_NAME, may have {MAX_DOMAIN_NAME_BYTES}",
+        vmi.name().len(),
+        (MAX_DOMAIN_NAME_BYTES - 1).saturating_sub(vmi.namespace().len()),
+        vmi.namespace(),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn name_that_libvirt_cannot_store_is_refused_with_the_limit() {
+        let named = |length: usize| {
+            let name = "n".repeat(length);
+            let vmi = serde_json::json!({"metadata": {"name": name, "namespace": "default"}});
+            Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+        };
+        require_short_name(&named(237)).unwrap();
+        let error = require_short_name(&named(238)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "metadata.name has 238 characters, of which libvirt allows 237 in the namespace default: the name of its \
+             domain, NAMESPACE_NAME, may have 245"
+        );
+        let options = Options::default();
+        let error = convert(&named(253), &options, &HostFacts::default()).unwrap_err();
+        assert!(
+            error.to_string().starts_with("metadata.name has 253"),
+            "{error}"
+        );
+    }
 }
