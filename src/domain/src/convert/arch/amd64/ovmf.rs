@@ -39,23 +39,36 @@ fn default_image(secure: bool, protection: Protection) -> Option<FirmwareImage> 
     Some(FirmwareImage { code, variables })
 }
 
-/// Chooses an installed image as KubeVirt does. An image with secure boot also serves guests without secure boot.
+/// Chooses an installed image as KubeVirt does: an image with secure boot also serves guests without secure boot. Where
+/// the variables of secure boot are missing, the files are not those of KubeVirt's image, but Debian's.
 fn installed_image(
     secure: bool,
     protection: Protection,
     has: impl Fn(&&str) -> bool,
 ) -> Option<FirmwareImage> {
-    let (codes, variables): (&[&'static str], &'static str) = match (protection, secure) {
-        (Protection::None, true) => (&["OVMF_CODE.secboot.fd"], "OVMF_VARS.secboot.fd"),
-        (Protection::None, false) => (&["OVMF_CODE.secboot.fd", "OVMF_CODE.fd"], "OVMF_VARS.fd"),
-        (Protection::Sev, false) => (&[SEV_FIRMWARE], "OVMF_VARS.fd"),
-        (Protection::Snp, false) => (&["OVMF.amdsev.fd"], ""),
-        (Protection::Tdx, true) => (&["OVMF.inteltdx.secboot.fd"], ""),
-        (Protection::Tdx, false) => (&["OVMF.inteltdx.fd"], ""),
+    let images: &[(&'static str, &'static str)] = match (protection, secure) {
+        (Protection::None, true) => &[("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd")],
+        (Protection::None, false) if has(&"OVMF_VARS.secboot.fd") => &[
+            ("OVMF_CODE.secboot.fd", "OVMF_VARS.fd"),
+            ("OVMF_CODE.fd", "OVMF_VARS.fd"),
+        ],
+        // Debian's image with secure boot needs SMM, which guests without secure boot do not have.
+        (Protection::None, false) => &[
+            ("OVMF_CODE.fd", "OVMF_VARS.fd"),
+            ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
+            ("OVMF_CODE.secboot.fd", "OVMF_VARS.fd"),
+        ],
+        (Protection::Sev, false) => &[(SEV_FIRMWARE, "OVMF_VARS.fd")],
+        (Protection::Snp, false) => &[("OVMF.amdsev.fd", "")],
+        (Protection::Tdx, true) => &[("OVMF.inteltdx.secboot.fd", "")],
+        (Protection::Tdx, false) => &[("OVMF.inteltdx.fd", "")],
         (Protection::Sev | Protection::Snp, true) => return None,
     };
-    let code = codes.iter().copied().find(|code| has(code))?;
-    (variables.is_empty() || has(&variables)).then_some(FirmwareImage { code, variables })
+    let is_installed = |(code, variables): &(&'static str, &'static str)| {
+        has(code) && (variables.is_empty() || has(variables))
+    };
+    let (code, variables) = *images.iter().find(|image| is_installed(image))?;
+    Some(FirmwareImage { code, variables })
 }
 
 #[cfg(test)]
@@ -83,6 +96,31 @@ mod tests {
             Some("OVMF_CODE.fd")
         );
         assert_eq!(code(true, Unprotected, &without_secure_boot), None);
+        let debian_12 = [
+            "OVMF_CODE.fd",
+            "OVMF_CODE.ms.fd",
+            "OVMF_CODE.secboot.fd",
+            "OVMF_CODE_4M.fd",
+            "OVMF_CODE_4M.secboot.fd",
+            "OVMF_VARS.fd",
+            "OVMF_VARS.ms.fd",
+            "OVMF_VARS_4M.fd",
+        ];
+        let debian_13 = [
+            "OVMF_CODE_4M.fd",
+            "OVMF_CODE_4M.secboot.fd",
+            "OVMF_VARS_4M.fd",
+        ];
+        for (files, expected) in [
+            (&debian_12[..], "OVMF_CODE.fd"),
+            (&debian_13, "OVMF_CODE_4M.fd"),
+            (
+                &["OVMF_CODE.secboot.fd", "OVMF_VARS.fd"],
+                "OVMF_CODE.secboot.fd",
+            ),
+        ] {
+            assert_eq!(code(false, Unprotected, files), Some(expected), "{files:?}");
+        }
         assert_eq!(
             code(false, Unprotected, &all_files),
             Some("OVMF_CODE.secboot.fd")
