@@ -22,7 +22,7 @@ pub use error::CloudInitError;
 pub use hook_output::{HookOutputError, MAX_JSON_BYTES};
 pub use image_files::{IsoFile, files};
 pub use instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
-pub use read_from_vmi::read;
+pub use read_from_vmi::{missing_secret_data, read};
 
 #[cfg(test)]
 mod tests;

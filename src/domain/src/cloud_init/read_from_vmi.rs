@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use kubevirt_api::vmi::{CloudInit, Vmi};
+use kubevirt_api::vmi::{CloudInit, SecretReference, Vmi};
 
 use crate::cloud_init::cloud_init_data::{CloudInitData, DataSource};
 use crate::cloud_init::error::CloudInitError;
@@ -24,16 +24,32 @@ pub fn read(
     vmi: &Vmi,
     secrets: &dyn SecretSource,
 ) -> Result<Option<CloudInitData>, CloudInitError> {
-    for volume in &vmi.spec.volumes {
-        if let Some(source) = &volume.cloud_init_no_cloud {
-            return read_volume(vmi, &volume.name, source, DataSource::NoCloud, secrets).map(Some);
-        }
-        if let Some(source) = &volume.cloud_init_config_drive {
-            return read_volume(vmi, &volume.name, source, DataSource::ConfigDrive, secrets)
-                .map(Some);
-        }
+    first_volume(vmi)
+        .map(|(volume, source, data_source)| read_volume(vmi, volume, source, data_source, secrets))
+        .transpose()
+}
+
+/// Why data of a secret that the VMI's first cloud-init volume refers to are missing, if [`read`] succeeds without
+/// them. `None` if both references name one secret: it often has only one kind of data.
+pub fn missing_secret_data(vmi: &Vmi, secrets: &dyn SecretSource) -> Option<String> {
+    let (volume, source, _) = first_volume(vmi)?;
+    let name = |secret: &Option<SecretReference>| secret.as_ref().map(|secret| secret.name.clone());
+    if name(&source.user_data_secret_ref) == name(&source.network_data_secret_ref) {
+        return None;
     }
-    Ok(None)
+    Secret::read(volume, source, secrets).ok()?.error
+}
+
+/// The VMI's first cloud-init volume: its name and its source.
+fn first_volume(vmi: &Vmi) -> Option<(&str, &CloudInit, DataSource)> {
+    vmi.spec.volumes.iter().find_map(|volume| {
+        let no_cloud = volume.cloud_init_no_cloud.as_ref();
+        let config_drive = volume.cloud_init_config_drive.as_ref();
+        let (source, data_source) = no_cloud
+            .map(|source| (source, DataSource::NoCloud))
+            .or_else(|| config_drive.map(|source| (source, DataSource::ConfigDrive)))?;
+        Some((volume.name.as_str(), source, data_source))
+    })
 }
 
 fn read_volume(

@@ -179,6 +179,45 @@ fn volumes_without_data_are_errors() {
 }
 
 #[test]
+fn secret_without_the_data_that_the_vmi_refers_to_is_told() {
+    let user = json!({"userData": "u"});
+    let (one, two) = (json!({"name": "one"}), json!({"name": "two"}));
+    let missing_network = "the secret of volume ci has neither networkdata nor networkData";
+    let missing_user = "the secret of volume ci has neither userdata nor userData";
+    for (source, told) in [
+        (user.clone(), None),
+        (
+            json!({"userData": "u", "networkDataSecretRef": one}),
+            Some(missing_network),
+        ),
+        (
+            json!({"networkData": "n", "secretRef": one}),
+            Some(missing_user),
+        ),
+        // Often one secret, with one kind of data.
+        (
+            json!({"userData": "u", "secretRef": one, "networkDataSecretRef": one}),
+            None,
+        ),
+        (
+            json!({"secretRef": one, "networkDataSecretRef": two}),
+            Some(missing_network),
+        ),
+    ] {
+        let has_user_data = told == Some(missing_network);
+        let secrets = match has_user_data {
+            true => mounted_secrets(&[("ci", "userdata", "u")]),
+            false => mounted_secrets(&[]),
+        };
+        for kind in ["cloudInitNoCloud", "cloudInitConfigDrive"] {
+            let vmi = vmi(json!({ kind: source }), &json!({}));
+            let missing = missing_secret_data(&vmi, &secrets);
+            assert_eq!(missing.as_deref(), told, "{source}");
+        }
+    }
+}
+
+#[test]
 fn ssh_keys_are_numbered_across_secrets() {
     let credential = |secret: &str, method: &str| json!({"sshPublicKey": {"source": {"secret": {"secretName": secret}}, "propagationMethod": {method: {}}}});
     let credentials = json!([

@@ -15,6 +15,7 @@ use crate::manager::command_error::CommandError;
 use crate::manager::hook_applied_event_messages::AppliedHook;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+use crate::notify::Warning;
 use crate::vm_boot::boot_resources::{
     BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks,
 };
@@ -94,7 +95,8 @@ impl<'a> ConvertedVm<'a> {
         let vmi_json = self.vmi.raw_json();
         report_hook_error(vm, vm.hooks.check_plugins(vmi_json, self.plugins).await)?;
         let mut runs = report_hook_error(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
-        let cloud_init = match vm.boot_resources.cloud_init(self.vmi).await? {
+        let tell_missing = |reason| tell_missing_cloud_init_data(vm, reason);
+        let cloud_init = match vm.boot_resources.cloud_init(self.vmi, tell_missing).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data, &mut runs).await?),
             None => None,
         };
@@ -140,6 +142,16 @@ fn reason(purpose: Purpose) -> Reason {
         Purpose::Boot => Reason::Boot,
         Purpose::MigrationTarget => Reason::MigrationTarget,
     }
+}
+
+/// Tells that the guest gets less cloud-init data than the VMI asks for.
+fn tell_missing_cloud_init_data(vm: &VmContext, reason: String) {
+    let warning = Warning {
+        reason: "CloudInitDataMissing",
+        message: format!("The guest gets only a part of its cloud-init data: {reason}"),
+    };
+    tracing::warn!("{}", warning.message);
+    vm.notifier.warning(&warning);
 }
 
 async fn hook_cloud_init(

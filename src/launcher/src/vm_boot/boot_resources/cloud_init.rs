@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::cloud_init::{self as data, CloudInitData};
+use domain::cloud_init::{self as data, CloudInitData, CloudInitError};
 use kubevirt_api::vmi::Vmi;
 
 use super::{BootResourceError, BootResources, FILE_TIMEOUT};
@@ -22,11 +22,21 @@ pub struct CloudInitImage {
 }
 
 impl BootResources {
-    /// The cloud-init data that the VMI asks for.
-    pub async fn cloud_init(&self, vmi: &Vmi) -> Result<Option<CloudInitData>, BootResourceError> {
+    /// The cloud-init data that the VMI asks for. Calls `tell` if a part of them is missing in a secret.
+    pub async fn cloud_init(
+        &self,
+        vmi: &Vmi,
+        tell: impl FnOnce(String),
+    ) -> Result<Option<CloudInitData>, BootResourceError> {
         let (vmi, secrets) = (vmi.clone(), self.secrets.clone());
-        let read = move || data::read(&vmi, &secrets);
-        Ok(blocking::file_call("reading cloud-init data", FILE_TIMEOUT, read).await??)
+        let read = move || {
+            let data = data::read(&vmi, &secrets)?;
+            Ok::<_, CloudInitError>((data, data::missing_secret_data(&vmi, &secrets)))
+        };
+        let (data, missing) =
+            blocking::file_call("reading cloud-init data", FILE_TIMEOUT, read).await??;
+        missing.map(tell);
+        Ok(data)
     }
 
     /// Writes the cloud-init image. `xml` is libvirt's description of the domain, if the domain is defined in this pod:
