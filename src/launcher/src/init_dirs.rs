@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::paths::{Paths, QEMU_USER};
+use crate::untrusted_file::open_without_links;
 
 /// Why a directory or file could not be created.
 #[derive(Debug, thiserror::Error)]
@@ -84,27 +85,30 @@ fn create(path: &Path, mode: u32) -> Result<(), InitDirsError> {
 }
 
 /// Sets the mode of `path`, and as root its owner to QEMU's user. A launcher that is not root keeps the path, because
-/// QEMU then runs as the same user.
+/// QEMU then runs as the same user. A link is an error: a QEMU of an earlier run may have put it there.
 fn give_to_qemu_user(path: &Path, mode: Option<u32>) -> Result<(), InitDirsError> {
-    let result = match mode {
-        Some(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
-        None => Ok(()),
-    };
-    let uid = rustix::process::geteuid().as_raw();
-    let result = match result {
-        Ok(()) if uid == 0 => std::os::unix::fs::chown(path, Some(QEMU_USER), Some(QEMU_USER)),
-        other => other,
-    };
-    result.map_err(|source| InitDirsError::SetOwner {
+    set_mode_and_owner(path, mode).map_err(|source| InitDirsError::SetOwner {
         path: path.to_owned(),
         source,
     })
+}
+
+fn set_mode_and_owner(path: &Path, mode: Option<u32>) -> io::Result<()> {
+    let file = open_without_links(path)?;
+    if let Some(mode) = mode {
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+    }
+    match rustix::process::geteuid().is_root() {
+        true => std::os::unix::fs::fchown(&file, Some(QEMU_USER), Some(QEMU_USER)),
+        false => Ok(()),
+    }
 }
 
 fn create_console_log(path: &Path) -> Result<(), InitDirsError> {
     fs::OpenOptions::new()
         .append(true)
         .create(true)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)
         .map_err(|source| InitDirsError::Create {
             path: path.to_owned(),
@@ -138,6 +142,27 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o750);
+    }
+
+    #[test]
+    fn link_in_place_of_a_directory_or_the_log_is_an_error_and_not_followed() {
+        for link in ["secret-disks", "1234/virt-serial0-log"] {
+            let root = tempfile::tempdir().unwrap();
+            let paths = Paths::kubevirt(false, "1234").below(root.path());
+            let target = root.path().join("target");
+            match link {
+                "secret-disks" => fs::create_dir(&target).unwrap(),
+                _ => fs::write(&target, "").unwrap(),
+            }
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o700)).unwrap();
+            let link = paths.private.join(link);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&target, &link).unwrap();
+            let error = initialize(&paths).unwrap_err().to_string();
+            assert!(error.contains(link.to_str().unwrap()), "{error}");
+            let mode = fs::metadata(&target).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod sysfs_numa;
 mod termination_signals;
 mod timestamp;
 mod unix_listener;
+mod untrusted_file;
 mod vm_boot;
 mod vm_event_queue;
 mod vm_events;

@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
 use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
@@ -104,7 +106,8 @@ impl InterruptedLauncher {
         vmi: &Vmi,
         argument: Option<&str>,
     ) -> Result<InterruptedLauncher> {
-        let fixture = prepared.start(vmi, &[]).await?;
+        // Without the flag, the monitor would remove what the launcher leaves.
+        let fixture = prepared.start(vmi, &["--keep-after-failure"]).await?;
         if let Some(argument) = argument {
             fs::write(fixture.pod.path(BLOCK_DIRECTORY).join("at"), argument)?;
         }
@@ -150,9 +153,22 @@ impl InterruptedLauncher {
         launcher.context("a launcher")?.kill()
     }
 
+    /// Waits for the launcher's exit, and ends the monitor, which keeps the container.
+    async fn after_exit(self) -> Result<PreparedPod> {
+        let has_ended = async || {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let launcher = self.fixture.pod.process("virt-launcher");
+            launcher.is_none().then_some(())
+        };
+        tests::wait_until("the launcher's end", EVENT_TIMEOUT, has_ended).await?;
+        self.fixture.pod.signal(Signal::TERM)?;
+        self.fixture.after_exit().await
+    }
+
     /// Waits for the launcher's exit, and checks that `file` only exists under its temporary name and is incomplete.
+    /// The next launcher finds all incomplete files so old that nobody can be writing to them.
     async fn check_incomplete_file(self, file: &str) -> Result<PreparedPod> {
-        let prepared = self.fixture.after_exit().await?;
+        let prepared = self.after_exit().await?;
         let target = prepared.pod.path(file);
         ensure!(!target.exists(), "{file} is there");
         let partial_files = partial_files(target.parent().unwrap_or(&target));
@@ -162,6 +178,10 @@ impl InterruptedLauncher {
         );
         let bytes = fs::metadata(&partial_files[0])?.len();
         ensure!(bytes <= FILE_SIZE_LIMIT, "{bytes} bytes of {file}");
+        for file in self::partial_files(&prepared.pod.path("/run")) {
+            let file = fs::File::options().write(true).open(file)?;
+            file.set_modified(SystemTime::UNIX_EPOCH)?;
+        }
         let _ = fs::remove_file(prepared.pod.path(BLOCK_DIRECTORY).join("at"));
         Ok(prepared)
     }
@@ -197,7 +217,7 @@ async fn the_next_launcher_boots_after_one_was_killed_during_preparation() -> Re
     // A claim's image is resized in place: it has an intermediate size, and its data must be intact.
     let launcher = InterruptedLauncher::start(prepared, &vmi, Some(" resize ")).await?;
     launcher.kill()?;
-    prepared = launcher.fixture.after_exit().await?;
+    prepared = launcher.after_exit().await?;
     let image = prepared.pod.path(CLAIM_DIRECTORY).join("disk.img");
     assert_eq!(fs::metadata(&image)?.len(), 12 * MIB);
     // The cloud-init image is written after the domain is defined.

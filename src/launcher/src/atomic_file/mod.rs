@@ -1,7 +1,7 @@
 //! Files that appear under their name only when they are complete.
 //!
 //! A file is written as a [`PendingFile`] in the target's directory, given to QEMU's user and renamed. A launcher that
-//! ends before the rename leaves a pending file, which the next launcher removes, and never a truncated file under the
+//! ends before the rename leaves a pending file, which a later launcher removes, and never a truncated file under the
 //! target's name.
 
 mod pending_file;
@@ -11,9 +11,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use pending_file::PendingFile;
+pub(crate) use pending_file::{PendingFile, remove_stale};
 
 use crate::paths::QEMU_USER;
+use crate::untrusted_file::open_without_links;
 
 /// A file could not be written, or its mode or owner could not be set.
 #[derive(Debug, thiserror::Error)]
@@ -66,14 +67,16 @@ pub(crate) fn write(
     pending.commit(attrs)
 }
 
-/// Sets mode and owner of a complete file, and syncs it if it is to be durable.
+/// Sets mode and owner of a complete file, and syncs it if it is to be durable. A link in place of the file is an error:
+/// whoever can write to a volume must not choose the file that a launcher of root changes.
 fn set_attrs(path: &Path, attrs: FileAttrs) -> Result<(), AtomicFileError> {
-    fs::set_permissions(path, Permissions::from_mode(attrs.mode))
-        .map_err(io_error("setting the mode of", path))?;
-    chown_to_qemu(path)?;
+    let setting = "setting the mode of";
+    let file = open_without_links(path).map_err(io_error(setting, path))?;
+    file.set_permissions(Permissions::from_mode(attrs.mode))
+        .map_err(io_error(setting, path))?;
+    chown_file_to_qemu(&file, path)?;
     if attrs.durable {
-        let synced = File::open(path).and_then(|file| file.sync_all());
-        synced.map_err(io_error("writing", path))?;
+        file.sync_all().map_err(io_error("writing", path))?;
     }
     Ok(())
 }
@@ -92,6 +95,18 @@ pub(crate) fn chown_to_qemu(path: &Path) -> Result<(), AtomicFileError> {
         return Ok(());
     }
     let changed = std::os::unix::fs::lchown(path, Some(QEMU_USER), Some(QEMU_USER));
+    changed.map_err(|source| AtomicFileError::Chown {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// As [`chown_to_qemu`], for an open file or directory.
+pub(crate) fn chown_file_to_qemu(file: &File, path: &Path) -> Result<(), AtomicFileError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let changed = std::os::unix::fs::fchown(file, Some(QEMU_USER), Some(QEMU_USER));
     changed.map_err(|source| AtomicFileError::Chown {
         path: path.to_owned(),
         source,
@@ -151,6 +166,52 @@ pub(crate) mod tests {
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
         assert_eq!(metadata.uid(), expected_owner());
+    }
+
+    /// The longest name that a file can have in Linux, and names whose pending files differ only at their end.
+    #[test]
+    fn file_with_the_longest_name_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["n".repeat(255), "n".repeat(254), "ü".repeat(127)] {
+            let path = directory.path().join(&name);
+            write(&path, DURABLE, |file| file.write_all(name.as_bytes())).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), name.as_bytes());
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+        let too_long = directory.path().join("n".repeat(256));
+        let error = write(&too_long, DURABLE, |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("File name too long"), "{error}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn mode_and_owner_are_not_set_through_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (
+            directory.path().join("file"),
+            directory.path().join("other"),
+        );
+        fs::write(&other, "untouched").unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
+        let before = fs::metadata(&other).unwrap();
+        let error = write(&path, DURABLE, |_| {
+            // Somebody who can write to the directory replaces the pending file.
+            let pending = fs::read_dir(directory.path()).unwrap().find_map(|entry| {
+                let path = entry.unwrap().path();
+                path.to_str().unwrap().ends_with(".part").then_some(path)
+            });
+            let pending = pending.unwrap();
+            fs::remove_file(&pending)?;
+            symlink(&other, &pending)
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("setting the mode of /"), "{error}");
+        let after = fs::metadata(&other).unwrap();
+        assert_eq!(
+            (after.permissions(), after.uid()),
+            (before.permissions(), before.uid())
+        );
+        assert!(!path.exists());
     }
 
     #[test]

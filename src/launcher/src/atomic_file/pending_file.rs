@@ -2,23 +2,34 @@
 //!
 //! ```text
 //!   new(path) ──▶ [written as NAME.RUN-N.part] ──commit──▶ [complete, as NAME]
-//!      └ removes pending files of earlier runs       └─drop──▶ [removed]
+//!      └ removes old pending files of other runs     └─drop──▶ [removed]
 //! ```
+//! Launchers on other nodes may write to the same volume, so a pending file of another run is removed only when nobody
+//! has written to it for longer than any file takes. Of a name that leaves no room for the suffix, the pending file's
+//! name has the beginning and a hash.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::{AtomicFileError, FileAttrs, io_error, set_attrs};
 
 const PART_SUFFIX: &str = ".part";
 /// Maximum number of directory entries that are searched for pending files: a volume may have any number of files.
 const MAX_SEARCHED_ENTRIES: usize = 10_000;
+/// A pending file that was not written to for this long belongs to a launcher that has ended: qemu-img may take 30 s.
+const STALE_AFTER: Duration = Duration::from_secs(120);
+/// The longest name of a file in Linux, in bytes, less the longest suffix.
+const MAX_NAME_BYTES: usize = 255 - ".ffffffffffffffff-ffffffffffffffff.part".len();
+/// A longer name is cut to this length, and followed by `~` and the hash of the whole name.
+const CUT_NAME_BYTES: usize = MAX_NAME_BYTES - "~ffffffffffffffff".len();
 /// The id of this run of the launcher: its start time in nanoseconds. A process id is not enough, since it is the same
 /// for every run in a container.
 static RUN_ID: LazyLock<u64> = LazyLock::new(|| {
@@ -36,7 +47,7 @@ pub(crate) struct PendingFile {
 
 impl PendingFile {
     /// Reserves a temporary name for `target`. The name is unique, since the writer of an earlier pending file may
-    /// still run after its caller has given up. Removes the pending files of earlier runs.
+    /// still run after its caller has given up. Removes what earlier runs left.
     pub(crate) fn new(target: &Path) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         remove_stale(target);
@@ -80,13 +91,28 @@ impl Drop for PendingFile {
 }
 
 fn with_suffix(target: &Path, suffix: &str) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
+    let mut name = name_begin(target.file_name().unwrap_or_default());
     name.push(suffix);
-    name.into()
+    target.with_file_name(name)
 }
 
-/// Removes pending files of `target` from earlier runs. Links are removed, never followed.
-fn remove_stale(target: &Path) {
+/// What the names of the pending files of a file with this name begin with.
+fn name_begin(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    // A name that no file can have is left to the file system to refuse.
+    if bytes.len() <= MAX_NAME_BYTES || bytes.len() > 255 {
+        return name.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let mut begin = bytes[..CUT_NAME_BYTES].to_vec();
+    begin.extend(format!("~{:016x}", hasher.finish()).bytes());
+    OsString::from_vec(begin)
+}
+
+/// Removes pending files of `target` that earlier runs have left, also if the target exists. Links are removed, never
+/// followed.
+pub(crate) fn remove_stale(target: &Path) {
     let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
         return;
     };
@@ -94,7 +120,8 @@ fn remove_stale(target: &Path) {
         return;
     };
     for entry in entries.take(MAX_SEARCHED_ENTRIES).flatten() {
-        if run_of(&entry.file_name(), name).is_none_or(|run| run == *RUN_ID) {
+        let run = run_of(&entry.file_name(), &name_begin(name));
+        if run.is_none_or(|run| run == *RUN_ID) || !is_stale(&entry) {
             continue;
         }
         let path = entry.path();
@@ -109,11 +136,19 @@ fn remove_stale(target: &Path) {
     }
 }
 
-/// The id of the run that made `pending`, if `pending` is the name of a pending file for `name`.
-fn run_of(pending: &OsStr, name: &OsStr) -> Option<u64> {
-    let mut start: OsString = name.to_owned();
-    start.push(".");
-    let middle = pending.to_str()?.strip_prefix(start.to_str()?)?;
+/// Whether nobody has written to the file for long.
+fn is_stale(entry: &DirEntry) -> bool {
+    let modified = entry.metadata().and_then(|metadata| metadata.modified());
+    // A time in the future, by another node's clock, is recent.
+    let age = modified.map(|modified| modified.elapsed().unwrap_or_default());
+    age.is_ok_and(|age| age > STALE_AFTER)
+}
+
+/// The id of the run that made `pending`, if `pending` is the name of a pending file for a file whose pending files
+/// begin with `name_begin`.
+fn run_of(pending: &OsStr, name_begin: &OsStr) -> Option<u64> {
+    let rest = pending.as_bytes().strip_prefix(name_begin.as_bytes())?;
+    let middle = std::str::from_utf8(rest).ok()?.strip_prefix('.')?;
     let (run, number) = middle.strip_suffix(PART_SUFFIX)?.split_once('-')?;
     u64::from_str_radix(number, 16).ok()?;
     u64::from_str_radix(run, 16).ok()
@@ -122,8 +157,6 @@ fn run_of(pending: &OsStr, name: &OsStr) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::os::unix::fs::symlink;
-
     use super::super::tests::DURABLE;
     use super::*;
 
@@ -134,6 +167,28 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    fn make_old(path: &Path) {
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+
+    #[test]
+    fn pending_file_that_another_launcher_writes_is_kept_until_it_is_old() {
+        for name in ["disk.img".to_owned(), "n".repeat(250)] {
+            let directory = tempfile::tempdir().unwrap();
+            let target = directory.path().join(name);
+            let mut other = PendingFile::new(&target);
+            // Another run of a launcher.
+            other.path = with_suffix(&target, ".1f-0.part");
+            fs::write(other.path(), "half").unwrap();
+            drop(PendingFile::new(&target));
+            assert!(other.path().exists());
+            make_old(other.path());
+            remove_stale(&target);
+            assert!(!other.path().exists());
+        }
     }
 
     #[test]
@@ -153,8 +208,8 @@ mod tests {
             .chain(&["disk.img.1-0.part", "disk.img.1f-a.part"])
         {
             fs::write(at(name), "x").unwrap();
+            make_old(&at(name));
         }
-        symlink(at("disk.img"), at("disk.img.2-0.part")).unwrap();
         let current = PendingFile::new(&at("disk.img"));
         fs::write(current.path(), "being written").unwrap();
         let second = PendingFile::new(&at("disk.img"));

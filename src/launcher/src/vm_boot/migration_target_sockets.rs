@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, lchown};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -143,7 +143,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o755).create(path)?;
     if rustix::process::geteuid().is_root() {
-        chown(path, Some(QEMU_USER), Some(QEMU_USER))?;
+        lchown(path, Some(QEMU_USER), Some(QEMU_USER))?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Makes qcow2 images that hold the bitmaps of changed blocks. The guest's data are in another file, which does not
 //! change.
 
-use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use super::pending_image::PendingImage;
 use super::pending_qcow2_image::{PendingQcow2Image, Qcow2Image};
 use super::{DiskImageError, DiskTools, qemu_img};
-use crate::blocking;
+use crate::{blocking, untrusted_file};
 
 /// KubeVirt's options. Large clusters keep the tables small.
 const QCOW2_OPTIONS: &str = "data_file_raw=on,cluster_size=256k";
@@ -67,7 +66,7 @@ async fn set_data_file(
 /// The size of the data file or device, in bytes.
 async fn data_size(volume: &str, data: &Path) -> Result<u64, DiskImageError> {
     let path = data.to_owned();
-    let seek = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let seek = move || untrusted_file::open_image(&path)?.seek(SeekFrom::End(0));
     let size = blocking::file_call("asking for an image's size", SIZE_TIMEOUT, seek).await?;
     size.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => DiskImageError::MissingTrackedImage {
@@ -103,6 +102,9 @@ mod tests {
         fs::create_dir(directory.path().join("cbt")).unwrap();
         for stale in ["cbt/vol.qcow2.1-0.part", "cbt/vol.qcow2.data.1-1.part"] {
             fs::write(text(stale), "cut short").unwrap();
+            let file = fs::File::options().write(true).open(text(stale)).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
         }
         for _ in 0..2 {
             create("vol", &image, Path::new(&data), &tools)
@@ -127,6 +129,25 @@ mod tests {
         for fact in ["cluster_size: 262144", "data file raw: true", "disk,img"] {
             assert!(info.contains(fact), "{fact} in {info}");
         }
+    }
+
+    #[tokio::test]
+    async fn named_pipe_in_place_of_the_data_file_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data, image) = (
+            directory.path().join("disk.img"),
+            directory.path().join("vol.qcow2"),
+        );
+        let (pipe, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &data, pipe, mode, 0).unwrap();
+        let tools = DiskTools::new(2_097_152_000);
+        let created = create("vol", image.to_str().unwrap(), &data, &tools).await;
+        let error = created.unwrap_err().to_string();
+        let expected = format!(
+            "asking for the size of {}: it is neither a file nor a block device",
+            data.display()
+        );
+        assert_eq!(error, expected);
     }
 
     #[tokio::test]

@@ -22,7 +22,10 @@ const IMAGE_ATTRS: FileAttrs = FileAttrs {
 /// Makes a sparse image unless the file exists. Blocking.
 pub(super) fn ensure(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskImageError> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) => require_file_or_device(volume, path, metadata.file_type()),
+        Ok(metadata) => {
+            atomic_file::remove_stale(path);
+            require_file_or_device(volume, path, metadata.file_type())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(volume, path, bytes),
         Err(source) => Err(DiskImageError::io("looking at", path, source)),
     }
@@ -102,8 +105,14 @@ mod tests {
         ensure("data", &path, 8 * MIB).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 8 * MIB);
         fs::write(&path, "the guest's").unwrap();
+        // A launcher was killed when it made the image.
+        let left = directory.path().join("data/disk.img.1-0.part");
+        let file = fs::File::create(&left).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
         ensure("data", &path, 8 * MIB).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"the guest's");
+        assert!(!left.exists());
     }
 
     #[test]

@@ -55,7 +55,10 @@ impl Qcow2Image {
     ) -> Result<Option<PendingQcow2Image>, DiskImageError> {
         let path = self.path.clone();
         if is_present(&path, tools).await? {
-            let chown = move || atomic_file::chown_to_qemu(&path);
+            let chown = move || {
+                atomic_file::remove_stale(&path);
+                atomic_file::chown_to_qemu(&path)
+            };
             blocking::file_call("giving away an image", FILE_OPERATION_TIMEOUT, chown).await??;
             return Ok(None);
         }

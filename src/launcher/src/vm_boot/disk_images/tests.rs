@@ -66,11 +66,11 @@ async fn empty_disk_is_made_once_and_keeps_its_content() {
     let image = directory.path().join("empty-disks/empty.qcow2");
     let files = [empty(&image)];
     fs::create_dir_all(image.parent().unwrap()).unwrap();
-    fs::write(
-        directory.path().join("empty-disks/empty.qcow2.1-0.part"),
-        "cut short",
-    )
-    .unwrap();
+    let cut_short = directory.path().join("empty-disks/empty.qcow2.1-0.part");
+    let cut_short = fs::File::create(cut_short).unwrap();
+    cut_short
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
 
     prepare_required_files(&files, &tools()).await.unwrap();
     let info = inspect("empty", &image, &tools()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Checks that the hotplugged disks of a VM from another cluster are in this pod.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::blocking;
 use crate::manager::command_error::CommandError;
+use crate::untrusted_file::open_image;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 
 /// Requires that `directory` has as many files as the VMI has hotplugged volumes, and that each can be opened. A
@@ -50,7 +51,7 @@ fn check(expected: usize, directory: &Path) -> Result<(), String> {
         ));
     }
     for file in files {
-        File::open(&file).map_err(|error| unreadable(&file, error))?;
+        open_image(&file).map_err(|error| unreadable(&file, error))?;
     }
     Ok(())
 }
