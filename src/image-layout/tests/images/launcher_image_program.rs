@@ -39,14 +39,10 @@ fn run_launcher_image(paths: &[&Path], flags: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-#[test]
-fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    let (base, programs) = (
-        write_base_image(directory.path()),
-        write_programs(directory.path()),
-    );
+/// Makes an image with every kind of content in `directory`, and returns its path.
+fn make_image(directory: &Path) -> PathBuf {
+    let at = |name: &str| directory.join(name);
+    let (base, programs) = (write_base_image(directory), write_programs(directory));
     fs::write(at("policy.yaml"), "allow: {paths: [/domain/title]}\n").unwrap();
     fs::create_dir_all(at("hooks/image-banner")).unwrap();
     fs::write(at("hooks/image-banner/hook.wasm"), "module").unwrap();
@@ -75,8 +71,57 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    at("image")
+}
 
-    let files = unpack(&at("image"));
+/// skopeo checks every blob's digest and size, and GNU tar extracts the layers.
+#[test]
+fn image_is_read_by_skopeo_and_gnu_tar() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = make_image(directory.path());
+    let (copy, root) = (directory.path().join("copy"), directory.path().join("root"));
+    let copied = Command::new("skopeo")
+        .args(["copy", "--insecure-policy"])
+        .args([
+            format!("oci:{}", image.display()),
+            format!("dir:{}", copy.display()),
+        ])
+        .output()
+        .expect("skopeo reads images back in these tests: scripts/setup installs it");
+    let errors = String::from_utf8_lossy(&copied.stderr);
+    assert!(copied.status.success(), "{errors}");
+    let manifest = fs::read(copy.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    fs::create_dir(&root).unwrap();
+    let mut listing = String::new();
+    for layer in manifest["layers"].as_array().unwrap() {
+        let digest = layer["digest"].as_str().unwrap().replace("sha256:", "");
+        let extracted = Command::new("tar")
+            .args(["--extract", "--verbose", "--verbose", "--xattrs"])
+            .args(["--xattrs-include=*", "--no-same-owner", "--gzip", "--file"])
+            .args([&copy.join(digest), Path::new("--directory"), &root])
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&extracted.stderr);
+        assert!(extracted.status.success(), "{errors}");
+        listing += &String::from_utf8(extracted.stdout).unwrap();
+    }
+    let monitor = fs::read(root.join("usr/bin/virt-launcher-monitor")).unwrap();
+    assert_eq!(monitor, program());
+    let client = fs::read_link(root.join("usr/bin/libvirt-hook-client")).unwrap();
+    assert_eq!(client, Path::new("virt-hook"));
+    // GNU tar marks files that have extended attributes.
+    let is_capable = |line: &str| {
+        line.starts_with("-rwxr-xr-x*") && line.ends_with(" usr/bin/virt-launcher-monitor")
+    };
+    assert!(listing.lines().any(is_capable), "{listing}");
+}
+
+#[test]
+fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = make_image(directory.path());
+    let files = unpack(&image);
     for entry in files.values() {
         assert_eq!(entry.owner, (0, 0));
     }
@@ -108,7 +153,7 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
     let libvirt_hook = &files["usr/bin/libvirt-hook-client"];
     assert_eq!(libvirt_hook.kind, tar::EntryType::Symlink);
     assert_eq!(libvirt_hook.content, b"virt-hook");
-    let (_, config) = read_image(&at("image"));
+    let (_, config) = read_image(&image);
     assert_eq!(config["history"].as_array().unwrap().len(), 2);
 }
 
