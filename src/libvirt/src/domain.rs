@@ -9,6 +9,7 @@ use crate::domain_jobs::Jobs;
 use crate::domain_state::State;
 use crate::error::Result;
 use crate::guest_agent::Agent;
+use crate::io_threads::IoThreads;
 use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
 use crate::qemu_monitor::QemuMonitor;
@@ -25,6 +26,7 @@ pub trait Domain:
     + Definition
     + Devices
     + Vcpus
+    + IoThreads
     + Blocks
     + Jobs
     + Migration

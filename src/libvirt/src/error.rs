@@ -49,6 +49,8 @@ pub mod code {
     pub const OPERATION_ABORTED: i32 = sys::VIR_ERR_OPERATION_ABORTED.cast_signed();
     /// The domain has no guest agent channel configured.
     pub const ARGUMENT_UNSUPPORTED: i32 = sys::VIR_ERR_ARGUMENT_UNSUPPORTED.cast_signed();
+    /// The domain's configuration does not allow the setting, e.g. a disk with an IO thread that the domain lacks.
+    pub const CONFIG_UNSUPPORTED: i32 = sys::VIR_ERR_CONFIG_UNSUPPORTED.cast_signed();
     /// The operation is not supported in this configuration.
     pub const OPERATION_UNSUPPORTED: i32 = sys::VIR_ERR_OPERATION_UNSUPPORTED.cast_signed();
     /// A checkpoint or one of its bitmaps is invalid.

@@ -40,6 +40,7 @@ pub enum Call {
     SetVcpus,
     PinVcpu,
     PinEmulator,
+    AddIoThread,
     Screenshot,
     StartDirtyRate,
     DirtyRate,

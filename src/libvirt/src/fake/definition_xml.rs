@@ -1,5 +1,7 @@
 //! One configuration of a domain as XML. Name and UUID are interpreted; other elements are kept unchanged.
 
+use std::collections::BTreeSet;
+
 use domain_xml::{Document, Element};
 
 use super::errors::xml_error;
@@ -65,6 +67,35 @@ impl DefinitionXml {
         }
         vcpu.set_attr("current", count.to_string());
         Ok(())
+    }
+
+    /// The ids of the IO threads: those that are listed, or else all from 1 up to their number.
+    pub(super) fn io_threads(&self) -> BTreeSet<u32> {
+        let root = self.document.root();
+        if let Some(listed) = root.child("iothreadids") {
+            let ids = listed.children_named("iothread");
+            return ids
+                .filter_map(|thread| thread.attr("id")?.parse().ok())
+                .collect();
+        }
+        let count = root.child("iothreads").map(Element::text);
+        let count = count.and_then(|count| count.trim().parse().ok());
+        (1..=count.unwrap_or(0)).collect()
+    }
+
+    /// Adds an IO thread. Returns whether there was none with this id.
+    pub(super) fn add_io_thread(&mut self, id: u32) -> bool {
+        let mut ids = self.io_threads();
+        let is_new = ids.insert(id);
+        let root = self.document.root_mut();
+        root.remove_child("iothreadids");
+        root.ensure_child("iothreads")
+            .set_text(ids.len().to_string());
+        let listed = root.ensure_child("iothreadids");
+        for id in ids {
+            listed.append(Element::new("iothread").with_attr("id", id.to_string()));
+        }
+        is_new
     }
 
     pub(super) fn render(&self) -> String {

@@ -33,6 +33,7 @@ mod domain_jobs;
 mod errors;
 mod guest_agent;
 mod hypervisor_connection;
+mod io_threads;
 mod launch_security;
 mod migration;
 mod migration_plan_and_record;

@@ -1,4 +1,6 @@
-//! Changes of devices in the running and the persistent configuration of a simulated domain.
+//! Changes of devices, virtual CPUs and IO threads in the running and the persistent configuration of a simulated domain.
+
+use std::collections::BTreeSet;
 
 use domain_xml::{Document, Element};
 
@@ -7,7 +9,7 @@ use super::errors::{qemu_error, xml_error};
 use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::devices::Affect;
-use crate::error::{Error, Result, code};
+use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 
 impl SimulatedDomain {
@@ -22,6 +24,12 @@ impl SimulatedDomain {
                     code::OPERATION_FAILED,
                     format!("operation failed: target {target} already exists"),
                 ));
+            }
+            if let Some(id) = missing_io_thread(&device, &config.io_threads()) {
+                let message = format!(
+                    "unsupported configuration: Disk iothread '{id}' not defined in iothreadid"
+                );
+                return Err(qemu_error(code::CONFIG_UNSUPPORTED, message));
             }
             config.devices_mut().append(device.clone());
             Ok(())
@@ -104,6 +112,22 @@ impl SimulatedDomain {
         })
     }
 
+    pub(super) fn add_io_thread(&mut self, id: u32, to: Affect) -> Result<()> {
+        self.change_devices(to, |config| match config.add_io_thread(id) {
+            true => Ok(()),
+            false => {
+                let message =
+                    format!("invalid argument: an IOThread is already using iothread_id '{id}'");
+                // libvirt's code for definitions reports this, not its QEMU driver.
+                Err(Error {
+                    code: code::INVALID_ARG,
+                    domain: origin::DOMAIN,
+                    message,
+                })
+            }
+        })
+    }
+
     pub(super) fn pin(&mut self, vcpu: Option<u32>, cpus: &[u32]) -> Result<()> {
         self.must_run()?;
         self.pins.insert(vcpu, cpus.to_vec());
@@ -171,6 +195,16 @@ fn parse_device(xml: &str) -> Result<Element> {
 fn alias(device: &Element) -> String {
     let alias = device.child("alias").and_then(|alias| alias.attr("name"));
     alias.unwrap_or_default().into_owned()
+}
+
+/// An IO thread of a disk that is not among these.
+fn missing_io_thread(device: &Element, ids: &BTreeSet<u32>) -> Option<u32> {
+    let driver = device.child("driver").filter(|_| device.is("disk"))?;
+    let pool = driver.child("iothreads").into_iter();
+    let pool = pool.flat_map(|pool| pool.children_named("iothread"));
+    let pool = pool.filter_map(|thread| thread.attr("id"));
+    let mut used = driver.attr("iothread").into_iter().chain(pool);
+    used.find_map(|id| id.parse().ok().filter(|id| !ids.contains(id)))
 }
 
 fn disk_target(device: &Element) -> Option<String> {

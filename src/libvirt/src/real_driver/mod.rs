@@ -17,6 +17,7 @@ mod event_loop;
 mod event_registration;
 mod guest_agent;
 mod hypervisor_connection;
+mod io_threads;
 mod launch_security;
 mod malloc_arenas;
 mod migration;

@@ -13,6 +13,7 @@ use libvirt::Domain;
 
 pub(crate) mod domain_lifecycle;
 mod event_recorder;
+pub(crate) mod io_threads;
 pub(crate) mod memory_dump;
 
 pub(crate) use event_recorder::EventRecorder;

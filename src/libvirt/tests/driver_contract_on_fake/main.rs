@@ -10,6 +10,7 @@ mod migrations;
 use std::time::Duration;
 
 use driver_contract::domain_lifecycle::{self, Driver, NAME};
+use driver_contract::io_threads;
 use driver_contract::memory_dump;
 use driver_contract::{EventRecorder, SharedDomain};
 use libvirt::fake::FakeDaemon;
@@ -35,6 +36,12 @@ fn fake_daemon_keeps_the_domain_contract() {
         events: domain_lifecycle::QEMU_EVENTS,
     };
     domain_lifecycle::check(&*FakeDaemon::new().connect().unwrap(), &driver);
+}
+
+#[test]
+fn fake_daemon_keeps_the_contract_of_io_threads() {
+    let hypervisor = FakeDaemon::new().connect().unwrap();
+    io_threads::check(&*hypervisor, XML, "/nowhere/disk.img".as_ref());
 }
 
 #[test]

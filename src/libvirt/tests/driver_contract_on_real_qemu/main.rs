@@ -13,6 +13,7 @@ use std::os::unix::fs::chown;
 
 use driver_contract::EventRecorder;
 use driver_contract::domain_lifecycle::{self, Driver};
+use driver_contract::io_threads;
 use driver_contract::memory_dump;
 use libvirt::{Domain, Event, LifecycleEvent, UndefineOptions};
 use namespaced_daemon::{DAEMON_UID, start_daemon};
@@ -45,6 +46,10 @@ fn real_qemu_keeps_the_domain_contract() {
     };
     domain_lifecycle::check(&*hypervisor, &driver);
     associated_fds_and_disk_resize::check(&daemon, &*hypervisor);
+    let image = daemon.root.path().join("attached.img");
+    fs::write(&image, [0; 4096]).unwrap();
+    chown(&image, Some(DAEMON_UID), Some(DAEMON_UID)).unwrap();
+    io_threads::check(&*hypervisor, XML, &image);
     killed_qemu_and_daemon::check_qemu_killed(&daemon, &*hypervisor);
     killed_qemu_and_daemon::check_daemon_end(daemon, &*hypervisor);
 }
