@@ -40,7 +40,7 @@ const NO_SUCH_MACHINE: &str = "does not support machine type";
 const NO_PROTECTION: &str = "launch security is not supported with this QEMU binary";
 const NO_TDX: &str = "Invalid value for attribute 'type' in element 'launchSecurity': 'tdx'";
 
-fn corpus_directory() -> PathBuf {
+pub(crate) fn corpus_directory() -> PathBuf {
     workspace().join("tests/corpus/vmi-to-domain-xml")
 }
 

@@ -10,6 +10,7 @@ mod config_drive_device_metadata;
 mod corpus_definitions;
 mod corpus_pci_addresses;
 mod devices_unknown_to_libvirt;
+mod free_root_ports;
 mod guest_agent;
 mod guest_network;
 mod guest_panic_flood;

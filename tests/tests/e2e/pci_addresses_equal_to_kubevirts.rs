@@ -1,6 +1,6 @@
-//! Devices have the same PCI addresses as with KubeVirt's launcher, and the same ports are free for hotplug.
+//! Devices have the same PCI addresses as with KubeVirt's launcher.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -39,7 +39,11 @@ fn define(daemon: &DaemonOnlyPod, directory: &Path, name: &str, xml: &str) -> Re
 }
 
 /// Undefines the domain, and returns the PCI addresses of its devices in KubeVirt's JSON.
-fn addresses(daemon: &DaemonOnlyPod, name: &str, xml: &str) -> Result<BTreeMap<String, String>> {
+pub(crate) fn addresses(
+    daemon: &DaemonOnlyPod,
+    name: &str,
+    xml: &str,
+) -> Result<BTreeMap<String, String>> {
     daemon.virsh_output(&["undefine", name, "--keep-nvram", "--keep-tpm"])?;
     Ok(addresses_of_devices(&serde_json::to_value(
         parse(xml)?.devices,
@@ -71,9 +75,31 @@ pub(crate) fn addresses_of_devices(devices: &Value) -> BTreeMap<String, String> 
     addresses
 }
 
+pub(crate) fn is_root_port(device: &str) -> bool {
+    device.starts_with("Controllers/\"pci\"")
+}
+
+/// The devices that are not at the address that KubeVirt's launcher gives them (`theirs`). Without placeholders its
+/// domains have no free ports, so that this launcher's have more root ports.
+pub(crate) fn differences_of_devices(
+    case: &str,
+    ours: &BTreeMap<String, String>,
+    theirs: &BTreeMap<String, String>,
+    placeholders: usize,
+) -> Vec<String> {
+    let devices: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+    let differences = devices.into_iter().filter_map(|device| {
+        let (ours, theirs) = (ours.get(device), theirs.get(device));
+        let is_additional_port = theirs.is_none() && placeholders == 0 && is_root_port(device);
+        (ours != theirs && !is_additional_port)
+            .then(|| format!("{case}: {device} is at {ours:?}, KubeVirt's at {theirs:?}"))
+    });
+    differences.collect()
+}
+
 /// Defines the domain three times as KubeVirt's launcher does: with placeholders, with the assigned addresses, with
 /// spare ports.
-fn define_like_kubevirt(
+pub(crate) fn define_like_kubevirt(
     daemon: &DaemonOnlyPod,
     directory: &Path,
     (vmi, mut spec): (Vmi, DomainSpec),
@@ -91,17 +117,18 @@ fn define_like_kubevirt(
     addresses(daemon, &name, &xml)
 }
 
-fn define_like_this_launcher(
+/// Defines the domain as this launcher does, and returns libvirt's XML of it.
+pub(crate) fn define_like_this_launcher(
     daemon: &DaemonOnlyPod,
     directory: &Path,
-    (vmi, spec): (Vmi, DomainSpec),
-) -> Result<BTreeMap<String, String>> {
-    let definition = DefinitionPlan::plan(&vmi, render(&spec))?;
-    let mut xml = define(daemon, directory, &spec.name, definition.first())?;
-    if let Some(second) = definition.second(&xml)? {
-        xml = define(daemon, directory, &spec.name, &second)?;
+    name: &str,
+    definition: &DefinitionPlan,
+) -> Result<String> {
+    let xml = define(daemon, directory, name, definition.first())?;
+    match definition.second(&xml)? {
+        Some(second) => define(daemon, directory, name, &second),
+        None => Ok(xml),
     }
-    addresses(daemon, &spec.name, &xml)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,8 +143,14 @@ async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
             convert_case(case)?,
             hotplug_ports,
         )?;
-        let ours = define_like_this_launcher(&daemon, directory.path(), convert_case(case)?)?;
-        assert_eq!(ours, theirs, "{case}");
+        let (vmi, spec) = convert_case(case)?;
+        let definition = DefinitionPlan::plan(&vmi, render(&spec))?;
+        let xml = define_like_this_launcher(&daemon, directory.path(), &spec.name, &definition)?;
+        let ours = addresses(&daemon, &spec.name, &xml)?;
+        assert_eq!(
+            differences_of_devices(case, &ours, &theirs, placeholders),
+            [""; 0]
+        );
         assert!(ours.len() > 3, "{case}: {ours:?}");
     }
     Ok(())

@@ -3,15 +3,18 @@
 //!
 //! ```text
 //! hooked XML ─plan─▶ first XML ─define─▶ libvirt's XML ─second─▶ second XML ─define─▶ domain
-//!                    │ + placeholder interfaces             │ - placeholders, + spare ports
-//!                    └ + spare ports, and no second definition, if there are no placeholders
+//!                      + placeholder interfaces               - placeholders, + spare ports
 //! ```
 //!
 //! For a placeholder interface libvirt adds a root port next to the ports of the other interfaces. The port stays when
-//! the placeholder is removed. Spare ports come after all others. libvirt assigns the addresses, so that they are the
-//! same as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
+//! the placeholder is removed. Spare ports are added only after libvirt has given each device a port, since libvirt
+//! places devices without an address at the ports that it finds. libvirt assigns the addresses, so that they are the
+//! same as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`), which has no free ports in a domain without
+//! placeholders.
 
 mod error;
+mod free_ports;
+mod pci_address;
 mod placeholder_interface_name;
 mod port_count;
 mod second_definition;
@@ -21,6 +24,7 @@ use domain_xml::{Document, Element};
 
 use crate::convert::arch;
 pub use error::HotplugPortsError;
+pub use free_ports::free_root_ports;
 use kubevirt_api::vmi::Vmi;
 pub use port_count::HotplugPorts;
 use second_definition::SecondDefinition;
@@ -47,25 +51,19 @@ impl DefinitionPlan {
             placeholders,
             spare_ports,
         } = ports;
-        if placeholders == 0 && spare_ports == 0 {
-            return Ok(Self {
-                ports,
-                first: hooked,
-                second: None,
-            });
-        }
-        let second = (placeholders > 0).then(|| SecondDefinition::new(&domain, spare_ports));
-        match second {
-            Some(_) => add_placeholders(
-                &mut domain,
-                architecture.virtio_model(vmi.is_virtio_transitional()),
-                placeholders,
-            ),
-            None => spare_root_ports::add(&mut domain, spare_ports),
-        }
+        let second =
+            (placeholders > 0 || spare_ports > 0).then(|| SecondDefinition::new(&domain, ports));
+        let first = match placeholders {
+            0 => hooked,
+            _ => {
+                let model = architecture.virtio_model(vmi.is_virtio_transitional());
+                add_placeholders(&mut domain, model, placeholders);
+                domain.render()
+            }
+        };
         Ok(Self {
             ports,
-            first: domain.render(),
+            first,
             second,
         })
     }

@@ -119,7 +119,8 @@ async fn sync_that_the_client_gives_up_and_repeats_runs_once() {
             launcher.fake.count(Call::Define),
             launcher.fake.count(Call::Start)
         ),
-        (1, 1)
+        (2, 1),
+        "the second definition has the free root ports"
     );
     assert_eq!(
         (hooks.count("PreStart"), hooks.count("OnDefineDomain")),

@@ -50,8 +50,8 @@ pub(crate) struct Arguments {
     /// Show each run and the changed lines, instead of the whole XML
     #[arg(long, requires = "hooks")]
     diff: bool,
-    /// Add the ports that the launcher reserves for hotplug: print the first definition, with placeholder
-    /// interfaces or, without those, spare root ports. A comment describes the second definition
+    /// Add what the launcher reserves for hotplug: print the first definition, with placeholder interfaces. A
+    /// comment describes the second definition, which has the spare root ports
     #[arg(long, conflicts_with = "diff")]
     hotplug_ports: bool,
 }
@@ -175,13 +175,17 @@ fn reserve_for_hotplug(input: &VmiInput, rendered: &mut RenderReport) -> Result<
         placeholders,
         spare_ports,
     } = definition.ports();
+    let first = definition.first();
+    let without_placeholders = match placeholders {
+        0 => String::new(),
+        _ => format!("without the {placeholders} placeholder interfaces, "),
+    };
     rendered.xml = match definition.has_second() {
         true => format!(
-            "<!-- the second definition, from libvirt's normalised XML: without the {placeholders} placeholder \
-             interfaces, with {spare_ports} spare root ports -->\n{}",
-            definition.first()
+            "<!-- the second definition, from libvirt's normalised XML: {without_placeholders}with {spare_ports} \
+             spare root ports -->\n{first}"
         ),
-        false => definition.first().to_owned(),
+        false => first.to_owned(),
     };
     rendered.hotplug_ports = Some(HotplugPortsReport {
         placeholder_interfaces: placeholders,

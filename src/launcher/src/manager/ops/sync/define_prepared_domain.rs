@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::hotplug_ports::DefinitionPlan;
+use domain::hotplug_ports::{DefinitionPlan, HotplugPorts, free_root_ports};
 use libvirt::{Domain, UndefineOptions, XmlKind};
 
 use super::super::prepare_domain::PreparedDomain;
@@ -69,8 +69,32 @@ async fn define_again(
     let defined = vm.client.xml(domain, XmlKind::Inactive).await?;
     if let Some(xml) = definition.second(&defined)? {
         define(vm, xml).await?;
+        report_missing_ports(vm, domain, definition.ports()).await;
     }
     Ok(())
+}
+
+/// Logs if libvirt's domain has fewer free root ports than were reserved. The VM starts with them all the same.
+async fn report_missing_ports(vm: &VmContext, domain: &Arc<dyn Domain>, reserved: HotplugPorts) {
+    let reserved = reserved.placeholders.saturating_add(reserved.spare_ports);
+    let free = match vm.client.xml(domain, XmlKind::Inactive).await {
+        Ok(defined) => free_root_ports(&defined).map_err(CommandError::from),
+        Err(error) => Err(error.into()),
+    };
+    match free {
+        Ok(free) if free >= reserved => {
+            tracing::debug!(free, reserved, "PCIe root ports for hotplug");
+        }
+        Ok(free) => tracing::warn!(
+            free,
+            reserved,
+            "fewer PCIe root ports are free for hotplug than were reserved"
+        ),
+        Err(error) => {
+            let reason = error.message();
+            tracing::warn!(reason, "the free PCIe root ports cannot be counted");
+        }
+    }
 }
 
 /// Undefines the domain after a failure, so that the next sync starts from the beginning.
