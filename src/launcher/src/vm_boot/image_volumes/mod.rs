@@ -15,7 +15,7 @@ use kubevirt_api::vmi::Vmi;
 
 use confined_path::resolve;
 
-/// The directory with the disk in an image that has more than one file at its root.
+/// The directory of an image in which the disk is alone, unless the VMI names its path.
 const DISK_DIRECTORY: &str = "disk";
 
 /// The directories of mounted images and of the links to them.
@@ -46,8 +46,8 @@ pub enum ImageVolumeError {
     },
     /// The VMI names no path, and the image has no single file.
     #[error(
-        "volume {volume}: the image volume {mount} has neither one file alone nor one file alone in /disk; \
-         name the disk's file in containerDisk.path"
+        "volume {volume}: the image volume {mount} does not have one file alone in /disk; name the disk's file in \
+         containerDisk.path"
     )]
     NoDisk {
         /// The volume.
@@ -116,12 +116,10 @@ impl ImageVolumes {
     }
 }
 
-/// The only file at the root of an image, or in its `/disk`.
+/// The only file in an image's `/disk`.
 fn only_file(volume: &str, mount: &Path) -> Result<PathBuf, ImageVolumeError> {
     let what = format!("volume {volume}");
-    if let Some(name) = only_name(mount).map_err(resolve_error(&what, mount, "/"))? {
-        return resolve_in_mount(&what, mount, Path::new(&name));
-    }
+    fs::read_dir(mount).map_err(resolve_error(&what, mount, "/"))?;
     let no_disk = || ImageVolumeError::NoDisk {
         volume: volume.to_owned(),
         mount: mount.to_owned(),
