@@ -21,19 +21,26 @@ pub(super) fn prepare(directory: &Path) -> Result<(), JobError> {
     // Checked first, so that the guest is not paused for a dump that cannot succeed.
     access(directory, Access::WRITE_OK | Access::EXEC_OK)
         .map_err(|error| unusable(error.into()))?;
-    if let Err(error) = remove_dumps(directory) {
-        tracing::warn!(reason = %error, directory = %directory.display(), "could not remove earlier memory dumps");
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::warn!(reason = %error, directory = %directory.display(), "could not look for earlier memory dumps");
+            return Ok(());
+        }
+    };
+    for entry in entries.filter_map(Result::ok) {
+        if let Err(error) = remove_dump(&entry) {
+            tracing::warn!(reason = %error, path = %entry.path().display(), "could not remove an earlier memory dump");
+        }
     }
     Ok(())
 }
 
-fn remove_dumps(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if is_dump(&entry.file_name().to_string_lossy()) && !entry.file_type()?.is_dir() {
-            tracing::info!(path = %entry.path().display(), "removing an earlier memory dump");
-            fs::remove_file(entry.path())?;
-        }
+/// Removes the file if it is a dump.
+fn remove_dump(entry: &fs::DirEntry) -> io::Result<()> {
+    if is_dump(&entry.file_name().to_string_lossy()) && !entry.file_type()?.is_dir() {
+        tracing::info!(path = %entry.path().display(), "removing an earlier memory dump");
+        fs::remove_file(entry.path())?;
     }
     Ok(())
 }
