@@ -8,7 +8,7 @@ use tests::pod::LauncherUser;
 use tests::virsh::qemu_command;
 use tests::vmi_builder::Vmi;
 
-use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};
+use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_volume, wait_for_disk};
 
 const BLOCK_NODE: &str = "libvirt-77-storage";
 
@@ -52,7 +52,7 @@ async fn add_disk_to_qemu(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disk_that_only_qemu_knows_is_removed_and_attached_again() -> Result<()> {
-    let vmi = vmi_with_free_ports("stray");
+    let vmi = vmi_with_volume("stray");
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
@@ -84,7 +84,7 @@ async fn disk_that_only_qemu_knows_is_removed_and_attached_again() -> Result<()>
 async fn attach_that_died_with_the_daemon_is_repeated() -> Result<()> {
     use rustix::process::{Signal, kill_process};
 
-    let vmi = vmi_with_free_ports("halfway");
+    let vmi = vmi_with_volume("halfway");
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;

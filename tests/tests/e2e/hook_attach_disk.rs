@@ -9,7 +9,7 @@ use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};
+use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_volume, wait_for_disk};
 
 const CACHE_ANNOTATION: &str = "disk-tuning.example.com/cache";
 
@@ -62,7 +62,7 @@ async fn start(vmi: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away() -> Result<()> {
-    let vmi = vmi_with_free_ports("attach").annotate(CACHE_ANNOTATION, "writeback");
+    let vmi = vmi_with_volume("attach").annotate(CACHE_ANNOTATION, "writeback");
     let fixture = start(&vmi, &["disk-tuning-hook"]).await?;
     for name in ["one", "two", "three"] {
         put_image(&fixture.pod, name)?;

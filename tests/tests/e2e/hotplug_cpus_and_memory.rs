@@ -92,11 +92,7 @@ fn memory_device_sizes(domain: &Value) -> Option<(u64, u64)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
-    let vmi = with_memory(
-        &Vmi::new("memory", LauncherUser::Nonroot)
-            .annotate("kubevirt.io/pci-interface-slot-count", "4"),
-        "192Mi",
-    );
+    let vmi = with_memory(&Vmi::new("memory", LauncherUser::Nonroot), "192Mi");
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;

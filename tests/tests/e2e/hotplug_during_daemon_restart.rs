@@ -8,7 +8,7 @@ use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};
+use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_volume, wait_for_disk};
 
 /// Repeats the sync as virt-handler does, until it succeeds.
 async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
@@ -31,7 +31,7 @@ async fn sync_while_the_daemon_restarts(fixture: &LauncherFixture, vmi: &Vmi) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disk_is_attached_and_detached_while_the_daemon_restarts() -> Result<()> {
-    let vmi = vmi_with_free_ports("dying");
+    let vmi = vmi_with_volume("dying");
     let disk = json!({ "name": "one", "disk": { "bus": "scsi" } });
     let with_disk = hotplugged(vmi.clone(), "one", disk, "MountedToPod");
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;

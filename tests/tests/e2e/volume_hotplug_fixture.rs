@@ -1,4 +1,4 @@
-//! The fixture of the volume hotplug tests: VMIs with free ports and hotplugged volumes, images, and waits for the
+//! The fixture of the volume hotplug tests: VMIs with hotplugged volumes, images, and waits for the
 //! guest.
 
 use std::fs;
@@ -38,10 +38,9 @@ pub(crate) fn add_status(vmi: &mut Value, status: Value) {
     }
 }
 
-/// A VMI with one permanent volume, and free ports for hotplug.
-pub(crate) fn vmi_with_free_ports(name: &str) -> Vmi {
+/// A VMI with one permanent volume and no interface.
+pub(crate) fn vmi_with_volume(name: &str) -> Vmi {
     Vmi::new(name, LauncherUser::Nonroot)
-        .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .empty_disk("empty", "16Mi")
         .edit(|vmi| add_status(vmi, json!({ "name": "empty", "target": "vda" })))
 }

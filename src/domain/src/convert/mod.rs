@@ -36,6 +36,7 @@ use crate::host_facts::HostFacts;
 use crate::libvirt_spec::{DomainSpec, HostDevice};
 
 pub use error::ConvertError;
+pub(crate) use storage::io_threads::has_dedicated_io_thread;
 pub(crate) use storage::volume_paths;
 
 pub use arch::SEV_FIRMWARE;

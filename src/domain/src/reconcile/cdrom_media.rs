@@ -3,7 +3,7 @@
 use domain_xml::Element;
 
 use super::device_change::{DeviceChange, MediumChange};
-use super::hotplugged_disks::{is_hotpluggable, is_hotplugged};
+use super::hotplugged_disks::{counterpart, is_hotpluggable, is_hotplugged};
 use super::live_domain::TypedDevice;
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::Disk;
@@ -13,11 +13,9 @@ const CDROM: &str = "cdrom";
 const CHILD_ORDER: [&str; 3] = ["driver", "auth", "source"];
 
 pub(super) fn changes(wanted: &[Disk], live: &[TypedDevice<'_, Disk>]) -> Vec<DeviceChange> {
-    let changes = live.iter().filter_map(|drive| {
-        let target = &drive.spec.target.device;
-        let wanted = wanted.iter().find(|disk| disk.target.device == *target);
-        medium_change(drive, wanted)
-    });
+    let changes = live
+        .iter()
+        .filter_map(|drive| medium_change(drive, counterpart(&drive.spec, wanted)));
     changes.collect()
 }
 

@@ -17,6 +17,15 @@ pub struct LiveDevice {
     pub overlay: Option<String>,
 }
 
+/// A disk to attach.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskAttachment {
+    /// The disk. Its cache and IO modes are not set yet.
+    pub disk: Disk,
+    /// The IO threads of the disk that the running domain lacks, and that must be added to it first.
+    pub new_io_threads: Vec<u32>,
+}
+
 /// A change of the medium in a CD-ROM drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediumChange {
@@ -33,8 +42,8 @@ pub struct MediumChange {
 pub enum DeviceChange {
     /// Detach a disk.
     DetachDisk(LiveDevice),
-    /// Attach a disk. Its cache and IO modes are not set yet.
-    AttachDisk(Box<Disk>),
+    /// Attach a disk.
+    AttachDisk(Box<DiskAttachment>),
     /// Change or eject the medium of a CD-ROM drive.
     ChangeMedium(MediumChange),
     /// Attach an interface. It is not connected to a tap device yet.
@@ -58,13 +67,18 @@ impl DeviceChange {
         }
     }
 
+    /// Whether a device is detached.
+    pub fn is_detach(&self) -> bool {
+        matches!(
+            self,
+            DeviceChange::DetachDisk(_) | DeviceChange::DetachInterface(_)
+        )
+    }
+
     /// The name of the VMI's volume or interface.
     pub fn name(&self) -> &str {
         match self {
-            DeviceChange::AttachDisk(disk) => match &disk.alias {
-                Some(alias) => &alias.name,
-                None => &disk.target.device,
-            },
+            DeviceChange::AttachDisk(attachment) => volume_name(&attachment.disk),
             DeviceChange::AttachInterface(interface) => {
                 (interface.alias.as_ref()).map_or("", |alias| alias.name.as_str())
             }
@@ -90,5 +104,13 @@ impl fmt::Display for DeviceChange {
             DeviceChange::DetachInterface(_) => write!(f, "detaching interface {name}"),
             DeviceChange::SetLink(_) => write!(f, "setting the link state of interface {name}"),
         }
+    }
+}
+
+/// The name of a disk's volume, or the target of a disk without an alias.
+pub(crate) fn volume_name(disk: &Disk) -> &str {
+    match &disk.alias {
+        Some(alias) => &alias.name,
+        None => &disk.target.device,
     }
 }

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use domain_xml::{Document, Element};
 use kubevirt_api::typed_xml::{ReadElement, WriteElement, XmlWriter};
 
-use super::device_change::LiveDevice;
+use super::device_change::{LiveDevice, volume_name};
 use crate::domain_spec_from_xml::ParseError;
 use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
+
+/// The highest id of an IO thread that is counted, far more than a VM has threads.
+const MAX_IO_THREADS: u32 = 1 << 16;
 
 /// libvirt's XML of the domain, running or not, kept byte for byte.
 #[derive(Debug, Clone)]
@@ -51,6 +54,58 @@ impl LiveDomain {
         let mut devices = self.devices();
         let device = devices.find(|device| alias_of(device) == alias);
         device.map(Element::render)
+    }
+
+    /// The ids of the domain's IO threads. libvirt lists them only if they are not numbered from 1.
+    pub(crate) fn io_thread_ids(&self) -> BTreeSet<u32> {
+        let root = self.0.root();
+        let listed = root.child("iothreadids").into_iter();
+        let listed = listed.flat_map(|list| list.children_named("iothread"));
+        let mut ids: BTreeSet<u32> = listed
+            .filter_map(|thread| thread.attr("id")?.parse().ok())
+            .collect();
+        let count = root.child("iothreads").map(Element::text);
+        let count: usize = count
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or_default();
+        let mut numbered = 1..=MAX_IO_THREADS;
+        while ids.len() < count
+            && let Some(id) = numbered.next()
+        {
+            ids.insert(id);
+        }
+        ids
+    }
+
+    /// The IO threads of the domain's controllers.
+    pub(crate) fn io_threads_of_controllers(&self) -> impl Iterator<Item = u32> {
+        let drivers = self
+            .elements("controller")
+            .filter_map(|controller| controller.child("driver"));
+        drivers.filter_map(|driver| driver.attr("iothread")?.parse().ok())
+    }
+
+    /// Whether the domain has the SCSI controller to which disks are attached.
+    pub(crate) fn has_scsi_controller(&self) -> bool {
+        self.elements("controller").any(|controller| {
+            let has = |name, value: &str| controller.attr(name).as_deref() == Some(value);
+            has("type", "scsi") && has("index", "0")
+        })
+    }
+
+    /// Whether memory can be plugged into the running domain.
+    pub(crate) fn has_max_memory(&self) -> bool {
+        self.0.root().child("maxMemory").is_some()
+    }
+
+    /// The volume, or the target, of a disk that has the target or the alias of `disk`.
+    pub fn occupant(&self, disk: &Disk) -> Option<String> {
+        let disks = self.disks();
+        let occupant = disks.iter().find(|live| {
+            live.spec.target.device == disk.target.device
+                || (disk.alias.is_some() && live.spec.alias == disk.alias)
+        });
+        occupant.map(|occupant| volume_name(&occupant.spec).to_owned())
     }
 
     /// The indexes that libvirt has assigned to the sources of the domain's images.

@@ -25,8 +25,10 @@ fn wanted(devices: &str) -> DomainSpec {
     crate::domain_spec_from_xml::parse(&xml(devices)).unwrap()
 }
 
+/// The running domain with these devices, and the SCSI controller of each VM that was started with hotplug.
 fn live(devices: &str) -> LiveDomain {
-    LiveDomain::parse(xml(devices)).unwrap()
+    let controller = "<controller type='scsi' index='0' model='virtio-scsi'/>";
+    LiveDomain::parse(xml(&format!("{controller}{devices}"))).unwrap()
 }
 
 fn descriptions(changes: &[DeviceChange]) -> Vec<String> {
@@ -35,7 +37,14 @@ fn descriptions(changes: &[DeviceChange]) -> Vec<String> {
 
 fn disk_changes(wanted_disks: &str, live_disks: &str) -> Vec<DeviceChange> {
     let vmi = vmi(json!({"phase": "Running"}), json!([]));
-    plan(&vmi, &wanted(wanted_disks), &live(live_disks))
+    plan(&vmi, &wanted(wanted_disks), &live(live_disks)).changes
+}
+
+/// The volumes that are not attached, each with the reason.
+fn held(wanted_disks: &str, live: &LiveDomain) -> Vec<(String, HoldReason)> {
+    let vmi = vmi(json!({"phase": "Running"}), json!([]));
+    let held = plan(&vmi, &wanted(wanted_disks), live).held.into_iter();
+    held.map(|held| (held.volume, held.reason)).collect()
 }
 
 const ROOT: &str = "<disk type='file' device='disk'><source file='/root.img'/>\
@@ -82,38 +91,141 @@ fn detached_disk_is_sent_as_libvirt_described_it() {
     assert_eq!(device.overlay, None);
 }
 
+/// The image of changed blocks is removed with the disk. A hook may name any file there.
 #[test]
-fn detached_disk_names_the_image_that_tracks_its_changed_blocks() {
-    let tracked = "<disk type='file' device='disk'><source file='/cbt/data.qcow2'>\
-        <dataStore type='file'><format type='raw'/>\
-        <source file='/var/run/kubevirt/hotplug-disks/data.img'/></dataStore></source>\
-        <target dev='sda' bus='scsi'/></disk>";
-    let changes = disk_changes("", tracked);
+fn detached_disk_names_only_the_launchers_image_of_its_changed_blocks() {
+    let tracked = |image: &str, alias: &str| {
+        format!(
+            "<disk type='file' device='disk'><source file='{image}'>\
+             <dataStore type='file'><format type='raw'/>\
+             <source file='/var/run/kubevirt/hotplug-disks/data.img'/></dataStore></source>\
+             <target dev='sda' bus='scsi'/>{alias}</disk>"
+        )
+    };
+    let overlay =
+        |image: &str, alias: &str| match disk_changes("", &tracked(image, alias)).as_slice() {
+            [DeviceChange::DetachDisk(device)] => device.overlay.clone(),
+            changes => panic!("{changes:?}"),
+        };
+    let (made, alias) = (
+        "/var/lib/libvirt/qemu/cbt/data.qcow2",
+        "<alias name='ua-data'/>",
+    );
+    assert_eq!(overlay(made, alias).as_deref(), Some(made));
+    let rows = [
+        ("another file", "/var/lib/libvirt/qemu/nvram/data.fd", alias),
+        (
+            "another volume's image",
+            "/var/lib/libvirt/qemu/cbt/other.qcow2",
+            alias,
+        ),
+        (
+            "another directory",
+            "/var/lib/libvirt/qemu/cbt/../cbt/data.qcow2",
+            alias,
+        ),
+        ("no volume", made, ""),
+        (
+            "a path in the alias",
+            "/var/lib/libvirt/qemu/cbt/../x.qcow2",
+            "<alias name='ua-../x'/>",
+        ),
+    ];
+    for (row, image, alias) in rows {
+        assert_eq!(overlay(image, alias), None, "{row}");
+    }
+}
+
+#[test]
+fn disk_without_an_alias_is_the_disk_of_its_image() {
+    let image = "/var/run/kubevirt/hotplug-disks/data.img";
+    let disk = format!(
+        "<disk type='file' device='disk'><source file='{image}'/><target dev='sda' bus='scsi'/></disk>"
+    );
+    let changes = disk_changes("", &disk);
     let [DeviceChange::DetachDisk(device)] = changes.as_slice() else {
         panic!("{changes:?}");
     };
-    assert_eq!(device.overlay.as_deref(), Some("/cbt/data.qcow2"));
-    assert_eq!(
-        device.name, "sda",
-        "a disk without alias has its target's name"
-    );
-    assert_eq!(disk_changes(tracked, ""), disk_changes(tracked, ROOT));
+    assert_eq!(device.name, "sda", "it has its target's name");
+    assert_eq!(disk_changes(DATA, &disk), []);
+    assert_eq!(disk_changes(&disk, ""), disk_changes(&disk, ROOT));
+}
+
+/// A SCSI disk.
+fn disk(file: &str, target: &str, alias: &str) -> String {
+    format!(
+        "<disk type='file' device='disk'><source file='{file}'/><target dev='{target}' bus='scsi'/>\
+         <alias name='{alias}'/></disk>"
+    )
+}
+
+/// The disk of a hotplugged volume.
+fn volume(name: &str, target: &str) -> String {
+    let file = format!("/var/run/kubevirt/hotplug-disks/{name}.img");
+    disk(&file, target, &format!("ua-{name}"))
 }
 
 #[test]
 fn volume_whose_target_a_hook_disk_occupies_is_reported() {
-    let disk = |file: &str, alias: &str| {
-        format!(
-            "<disk type='file' device='disk'><source file='{file}'/><target dev='sdb' bus='scsi'/>\
-             <alias name='{alias}'/></disk>"
-        )
+    let data = volume("data", "sdb");
+    let hook_disk = disk("/srv/cache.img", "sdb", "scsi0-0-0-1");
+    assert_eq!(
+        held(&data, &live(&hook_disk)),
+        [("data".into(), HoldReason::HookDisk("sdb".into()))]
+    );
+    assert_eq!(held(&data, &live(&data)), []);
+    assert_eq!(held(&data, &live("")), []);
+}
+
+#[test]
+fn volume_that_replaces_another_on_its_target_is_attached_after_the_other_is_detached() {
+    let changes = |wanted: &str, live: &str| descriptions(&disk_changes(wanted, live));
+    assert_eq!(
+        changes(&volume("new", "sda"), &volume("old", "sda")),
+        ["detaching volume old", "attaching volume new"]
+    );
+    assert_eq!(
+        live(&volume("old", "sda")).occupant(&wanted(&volume("new", "sda")).devices.disks[0]),
+        Some("old".into()),
+        "as long as the guest keeps the old disk"
+    );
+}
+
+/// Volumes get their targets in the VMI's order until its status has them.
+#[test]
+fn volume_keeps_its_disk_when_the_vmi_counts_targets_anew() {
+    let wanted = format!("{}{}", volume("new", "sda"), volume("old", "sdb"));
+    let attached = volume("old", "sda");
+    assert_eq!(disk_changes(&wanted, &attached), []);
+    let reason = HoldReason::OtherVolume {
+        target: "sda".into(),
+        volume: "old".into(),
     };
-    let data = disk("/var/run/kubevirt/hotplug-disks/data.img", "ua-data");
-    let occupied = |other: &str| occupied_targets(&wanted(&data), &live(other));
-    let hook_disk = disk("/srv/cache.img", "scsi0-0-0-1");
-    assert_eq!(occupied(&hook_disk), [("data".into(), "sdb".into())]);
-    assert_eq!(occupied(&data), []);
-    assert_eq!(occupied(""), []);
+    assert_eq!(held(&wanted, &live(&attached)), [("new".into(), reason)]);
+}
+
+#[test]
+fn disk_whose_alias_a_hook_changed_is_the_disk_of_its_image() {
+    let data = volume("data", "sda");
+    assert_eq!(
+        disk_changes(&data, &data.replace("ua-data", "ua-hooked")),
+        []
+    );
+    let on_virtio = data.replace("'scsi'", "'virtio'").replace("sda", "vdb");
+    assert_eq!(
+        descriptions(&disk_changes(&on_virtio, &data)),
+        ["detaching volume data", "attaching volume data"],
+        "a volume that moves to another bus is another disk"
+    );
+}
+
+#[test]
+fn scsi_volume_needs_the_scsi_controller_of_a_vm_that_was_started_with_hotplug() {
+    let without_controller = LiveDomain::parse(xml(ROOT)).unwrap();
+    assert_eq!(
+        held(&volume("data", "sda"), &without_controller),
+        [("data".into(), HoldReason::NoScsiController)]
+    );
 }
 
 fn drive(source: &str) -> String {

@@ -41,6 +41,12 @@ pub enum MemoryChangeError {
         /// `status.memory.guestAtBoot` in bytes.
         at_boot: i64,
     },
+    /// The VM was started without room for more memory.
+    #[error(
+        "memory cannot be plugged into the running VM, since it was started without more in \
+         spec.domain.memory.maxGuest than in spec.domain.memory.guest; restart the VM"
+    )]
+    NotPluggable,
     /// The annotation of KubeVirt's functional tests is set. The message is the annotation's name.
     #[error("{FAIL_ANNOTATION}")]
     Annotation,
@@ -66,6 +72,9 @@ pub fn memory_change(
         .find(|device| is_virtio_mem(device))
         .cloned();
     let Some(mut device) = device else {
+        if !live.has_max_memory() {
+            return Err(MemoryChangeError::NotPluggable);
+        }
         let xml = new_device(max_pluggable, requested, block_size(vmi)).render();
         return Ok(Some(MemoryChange::Attach(xml)));
     };
@@ -167,7 +176,9 @@ mod tests {
 
     fn change(guest: &str, devices: &str) -> Result<Option<MemoryChange>, MemoryChangeError> {
         let vmi = vmi(json!({"guest": guest, "maxGuest": "1Gi"}), json!("256Mi"));
-        let xml = format!("<domain id='1'><devices>{devices}</devices></domain>");
+        let xml = format!(
+            "<domain id='1'><maxMemory unit='KiB'>1048576</maxMemory><devices>{devices}</devices></domain>"
+        );
         memory_change(&vmi, &LiveDomain::parse(xml).unwrap())
     }
 
@@ -214,6 +225,14 @@ mod tests {
         let sizes = json!({"guest": "1Gi"});
         assert!(missing(sizes.clone(), json!("1Gi")).contains("maxGuest"));
         assert!(missing(sizes, Value::Null).contains("guestAtBoot"));
+    }
+
+    #[test]
+    fn memory_is_not_plugged_into_a_vm_that_was_started_without_room_for_it() {
+        let vmi = vmi(json!({"guest": "512Mi", "maxGuest": "1Gi"}), json!("256Mi"));
+        let live = LiveDomain::parse("<domain id='1'/>".into()).unwrap();
+        let error = memory_change(&vmi, &live).unwrap_err();
+        assert_eq!(error, MemoryChangeError::NotPluggable);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod plan_properties;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use domain::convert::convert;
 use domain::domain_spec_to_xml::render;
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
-use domain::reconcile::{DeviceChange, LiveDomain, device_xml, plan};
+use domain::reconcile::{DeviceChange, DiskAttachment, LiveDomain, device_xml, plan};
 use domain_xml::{Document, Element};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -52,7 +53,7 @@ impl Simulation {
 
     fn apply(&mut self, change: &DeviceChange) {
         match change {
-            DeviceChange::AttachDisk(disk) => self.attach(&device_xml("disk", &**disk)),
+            DeviceChange::AttachDisk(attachment) => self.attach_disk(attachment),
             DeviceChange::AttachInterface(interface) => {
                 self.attach(&device_xml("interface", &**interface));
             }
@@ -66,6 +67,45 @@ impl Simulation {
 
     fn devices(&mut self) -> &mut Element {
         self.0.root_mut().ensure_child("devices")
+    }
+
+    /// Adds the disk's IO threads, and attaches the disk.
+    fn attach_disk(&mut self, attachment: &DiskAttachment) {
+        let mut ids = self.io_threads();
+        for id in &attachment.new_io_threads {
+            assert!(ids.insert(*id), "libvirt refuses to add thread {id} twice");
+        }
+        let root = self.0.root_mut();
+        root.remove_child("iothreadids");
+        root.ensure_child("iothreads")
+            .set_text(ids.len().to_string());
+        let threads = root.ensure_child("iothreadids");
+        for id in ids {
+            threads.append(Element::new("iothread").with_attr("id", id.to_string()));
+        }
+        self.attach(&device_xml("disk", &attachment.disk));
+    }
+
+    /// The ids of the IO threads: those listed, or all from 1.
+    fn io_threads(&self) -> BTreeSet<u32> {
+        let root = self.0.root();
+        match root.child("iothreadids") {
+            Some(listed) => listed
+                .children()
+                .map(|thread| thread.attr("id").unwrap().parse().unwrap())
+                .collect(),
+            None => {
+                let count = root.child("iothreads").map(Element::text);
+                (1..=count.map_or(0, |count| count.parse().unwrap())).collect()
+            }
+        }
+    }
+
+    fn has_scsi_controller(&self) -> bool {
+        let devices = self.0.root().child("devices").unwrap();
+        devices
+            .children_named("controller")
+            .any(|controller| controller.attr("type").as_deref() == Some("scsi"))
     }
 
     fn attach(&mut self, xml: &str) {
@@ -115,7 +155,7 @@ fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
     ];
     for (name, expected) in steps {
         let vmi = recorded_vmi(name);
-        let changes = plan(&vmi, &converted(&vmi), &domain.live());
+        let changes = plan(&vmi, &converted(&vmi), &domain.live()).changes;
         let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expected, "{name}");
         changes.iter().for_each(|change| domain.apply(change));
@@ -127,10 +167,10 @@ fn attached_disks_equal_those_of_kubevirts_launcher() {
     let reference: Value = serde_json::from_str(&corpus("attached-disks.json")).unwrap();
     let vmi = recorded_vmi("hp2-mounted");
     let live = LiveDomain::parse(render(&converted(&recorded_vmi("hp0")))).unwrap();
-    let changes = plan(&vmi, &converted(&vmi), &live);
+    let changes = plan(&vmi, &converted(&vmi), &live).changes;
     assert_eq!(changes.len(), 2);
     for change in changes {
-        let DeviceChange::AttachDisk(disk) = &change else {
+        let DeviceChange::AttachDisk(attachment) = &change else {
             panic!("{change}");
         };
         let mut expected = reference[change.name()].clone();
@@ -142,7 +182,7 @@ fn attached_disks_equal_those_of_kubevirts_launcher() {
             _ => expected["Address"] = Value::Null,
         }
         assert_eq!(
-            serde_json::to_value(disk).unwrap(),
+            serde_json::to_value(&attachment.disk).unwrap(),
             without_nulls(&expected)
         );
     }

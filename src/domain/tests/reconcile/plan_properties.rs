@@ -1,7 +1,8 @@
 //! Properties of every plan, for generated VMIs.
 
 use domain::domain_spec_to_xml::render;
-use domain::reconcile::{LiveDomain, plan};
+use domain::libvirt_spec::Disk;
+use domain::reconcile::{DeviceChange, LiveDomain, Plan, plan};
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,6 +17,29 @@ struct Volume {
     hotplugged: bool,
     present: bool,
     block: bool,
+    dedicated_io_thread: bool,
+}
+
+/// The settings of a VMI that decide on IO threads and controllers.
+#[derive(Debug, Clone)]
+struct Settings {
+    tracked: bool,
+    io_threads_policy: Option<&'static str>,
+    disable_hotplug: bool,
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let policies = prop_oneof![Just("shared"), Just("auto"), Just("supplementalPool")];
+    (
+        prop::bool::weighted(0.2),
+        prop::option::of(policies),
+        prop::bool::weighted(0.1),
+    )
+        .prop_map(|(tracked, io_threads_policy, disable_hotplug)| Settings {
+            tracked,
+            io_threads_policy,
+            disable_hotplug,
+        })
 }
 
 fn volume() -> impl Strategy<Value = Volume> {
@@ -38,15 +62,19 @@ fn volume() -> impl Strategy<Value = Volume> {
         prop::bool::weighted(0.8),
         prop::bool::weighted(0.8),
         any::<bool>(),
+        prop::bool::weighted(0.3),
     )
-        .prop_map(|(phase, (kind, bus), hotplugged, present, block)| Volume {
-            phase,
-            bus,
-            kind,
-            hotplugged,
-            present: present || kind != "cdrom",
-            block,
-        })
+        .prop_map(
+            |(phase, (kind, bus), hotplugged, present, block, dedicated_io_thread)| Volume {
+                phase,
+                bus,
+                kind,
+                hotplugged,
+                present: present || kind != "cdrom",
+                block,
+                dedicated_io_thread,
+            },
+        )
 }
 
 /// An interface's state, and whether the pod has the interface; `None` if the VMI does not have it.
@@ -57,7 +85,7 @@ fn nic() -> impl Strategy<Value = Nic> {
     prop::option::of((states, any::<bool>()))
 }
 
-fn build_vmi(volumes: &[Option<Volume>], nics: &[Nic], tracked: bool) -> Vmi {
+fn build_vmi(volumes: &[Option<Volume>], nics: &[Nic], settings: &Settings) -> Vmi {
     let mut vmi = json!({
         "metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
         "spec": {"architecture": "amd64", "networks": [], "volumes": [
@@ -65,7 +93,14 @@ fn build_vmi(volumes: &[Option<Volume>], nics: &[Nic], tracked: bool) -> Vmi {
         ], "domain": {"devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}], "interfaces": []}}},
         "status": {"phase": "Running", "volumeStatus": [{"name": "root", "target": "vda"}], "interfaces": []},
     });
-    if tracked {
+    let domain = &mut vmi["spec"]["domain"];
+    domain["resources"] = json!({"requests": {"cpu": "2"}});
+    domain["ioThreads"] = json!({"supplementalPoolThreadCount": 3});
+    domain["devices"]["disableHotplug"] = json!(settings.disable_hotplug);
+    if let Some(policy) = settings.io_threads_policy {
+        domain["ioThreadsPolicy"] = json!(policy);
+    }
+    if settings.tracked {
         vmi["status"]["changedBlockTracking"] = json!({"state": "Enabled"});
     }
     let push = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
@@ -74,7 +109,8 @@ fn build_vmi(volumes: &[Option<Volume>], nics: &[Nic], tracked: bool) -> Vmi {
         let name = format!("vol{index}");
         push(
             &mut vmi["spec"]["domain"]["devices"]["disks"],
-            json!({"name": name, volume.kind: {"bus": volume.bus}}),
+            json!({"name": name, volume.kind: {"bus": volume.bus},
+                "dedicatedIOThread": volume.dedicated_io_thread}),
         );
         if !volume.present {
             continue;
@@ -120,8 +156,8 @@ fn target(index: usize, bus: &str) -> String {
 fn vmi() -> impl Strategy<Value = Vmi> {
     let volumes = prop::collection::vec(prop::option::of(volume()), 4);
     let nics = prop::collection::vec(nic(), 3);
-    (volumes, nics, prop::bool::weighted(0.2))
-        .prop_map(|(volumes, nics, tracked)| build_vmi(&volumes, &nics, tracked))
+    (volumes, nics, settings())
+        .prop_map(|(volumes, nics, settings)| build_vmi(&volumes, &nics, &settings))
 }
 
 proptest! {
@@ -130,7 +166,7 @@ proptest! {
     fn plan_for_the_converted_domain_is_empty(vmi in vmi()) {
         let wanted = converted(&vmi);
         let live = LiveDomain::parse(render(&wanted)).unwrap();
-        prop_assert_eq!(plan(&vmi, &wanted, &live), []);
+        prop_assert_eq!(plan(&vmi, &wanted, &live), Plan { changes: vec![], held: vec![] });
     }
 
     /// After the changes are applied, a second plan is empty, for any two VMIs.
@@ -138,11 +174,72 @@ proptest! {
     fn plan_after_an_applied_plan_is_empty(before in vmi(), after in vmi()) {
         let mut domain = Simulation::start(&render(&converted(&before)));
         let wanted = converted(&after);
-        for change in plan(&after, &wanted, &domain.live()) {
+        for change in plan(&after, &wanted, &domain.live()).changes {
             domain.apply(&change);
         }
-        let remaining = plan(&after, &wanted, &domain.live());
+        let remaining = plan(&after, &wanted, &domain.live()).changes;
         let texts: Vec<_> = remaining.iter().map(ToString::to_string).collect();
         prop_assert!(texts.is_empty(), "{:?}", texts);
     }
+
+    /// libvirt refuses a disk with an IO thread that the running domain lacks, and makes up a controller that the guest
+    /// may not know.
+    #[test]
+    fn attached_disks_refer_only_to_what_the_running_domain_has(before in vmi(), after in vmi()) {
+        let mut domain = Simulation::start(&render(&converted(&before)));
+        let wanted = converted(&after);
+        for change in plan(&after, &wanted, &domain.live()).changes {
+            // Panics if the domain has one of the new threads already.
+            domain.apply(&change);
+            let DeviceChange::AttachDisk(attachment) = &change else { continue };
+            let disk = &attachment.disk;
+            let threads = io_threads(disk);
+            prop_assert!(threads.iter().all(|id| domain.io_threads().contains(id)), "{:?}", attachment);
+            prop_assert!(attachment.new_io_threads.iter().all(|id| threads.contains(id)));
+            prop_assert!(disk.target.bus != "scsi" || domain.has_scsi_controller(), "{:?}", disk);
+        }
+    }
+
+    /// The thread of a disk with a dedicated one serves no other disk, whichever of both is attached first.
+    #[test]
+    fn dedicated_io_threads_are_not_shared(before in vmi(), after in vmi()) {
+        let is_dedicated = |name: &str| {
+            let disks = &after.spec.domain.devices.disks;
+            let disk = disks.iter().find(|disk| disk.name == name);
+            disk.is_some_and(|disk| disk.dedicated_io_thread == Some(true))
+        };
+        let is_pool = |vmi: &Vmi| vmi.spec.domain.io_threads_policy.as_deref() == Some("supplementalPool");
+        // All disks of a pool share its threads.
+        prop_assume!(!is_pool(&before) && !is_pool(&after));
+        let live = LiveDomain::parse(render(&converted(&before))).unwrap();
+        let plan = plan(&after, &converted(&after), &live);
+        let attached = plan.changes.iter().filter_map(|change| match change {
+            DeviceChange::AttachDisk(attachment) => Some(&attachment.disk),
+            _ => None,
+        });
+        let attached: Vec<_> = attached.collect();
+        let live_disks = converted(&before).devices.disks;
+        for disk in &attached {
+            let name = disk.alias.as_ref().map_or("", |alias| alias.name.as_str());
+            let Some(id) = io_threads(disk).first().copied() else { continue };
+            if !is_dedicated(name) {
+                continue;
+            }
+            let others = live_disks.iter().chain(attached.iter().copied());
+            let mut others = others.filter(|other| other.alias != disk.alias || other.target != disk.target);
+            prop_assert!(!others.any(|other| io_threads(other).contains(&id)), "{:?}", disk);
+        }
+    }
+}
+
+/// The IO threads that a disk refers to.
+fn io_threads(disk: &Disk) -> Vec<u32> {
+    let Some(driver) = &disk.driver else {
+        return Vec::new();
+    };
+    let one = driver.io_thread.map(|id| u32::try_from(id).unwrap());
+    let pool = driver.io_threads.iter().flat_map(|pool| &pool.io_thread);
+    one.into_iter()
+        .chain(pool.map(|thread| thread.id))
+        .collect()
 }

@@ -10,6 +10,7 @@ use super::devices_refused_by_hooks::DevicesRefusedByHooks;
 use super::disk_capacities::DiskCapacities;
 use super::failed_device_attaches::FailedAttaches;
 use super::hook_applied_event_messages::AppliedHook;
+use super::reported_conditions::ReportedConditions;
 use super::vm_phase_and_migration_role::Role;
 use crate::guest_agent::guest_clock_sync::GuestClockSync;
 use crate::libvirt_migration_hook_server::HookServer;
@@ -50,8 +51,8 @@ pub struct DriverState {
     pub(super) disk_capacities: DiskCapacities,
     /// The settings that the running VM has, from the VMI of its first sync.
     pub settings: Option<RunningSettings>,
-    /// Changes of later VMIs that the running VM cannot take and that were reported already.
-    pub reported_settings: HashSet<String>,
+    /// Conditions of the running VM that were reported.
+    pub(super) reported_conditions: ReportedConditions,
     /// Interfaces whose links were taken down after a migration and could not be taken up again.
     pub(super) links_taken_down: HashSet<String>,
     /// Devices that hooks refused.

@@ -1,11 +1,22 @@
-//! Errors of changing a device of the running VM.
+//! Errors of changing devices of the running VM.
+
+use std::fmt;
 
 use hook_host::HookError;
+use kubevirt_api::vmi::Vmi;
 
 /// libvirt's message when no PCIe root port is free.
 const NO_PORT: &str = "No more available PCI slots";
+const NO_FREE_PORT_HINT: &str = "; the VM has no free PCIe root port: detach a device that uses one (an interface, a \
+    virtio disk), use the scsi bus for a disk, or stop and start the VM, since each start reserves free ports";
+const ROOT_COMPLEX_HINT: &str = "; the VM has no free PCIe root port, since the annotation \
+    kubevirt.io/placePCIDevicesOnRootComplex reserves none: use the scsi bus for a disk, or start the VM without the \
+    annotation";
+/// The bytes of reasons that the error of several changes contains. Of further changes it names only the change, so
+/// that the error of many devices is not larger than a Kubernetes event.
+const MAX_REASON_BYTES: usize = 4096;
 
-/// Why a device of the running VM could not be changed.
+/// Why devices of the running VM could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceChangeError {
     /// The change failed.
@@ -36,16 +47,21 @@ pub enum DeviceChangeError {
         /// The timeout, with the hook that ran into it.
         reason: Box<HookError>,
     },
+    /// Several changes were not made. The others were.
+    #[error("{0}")]
+    Several(FailedChanges),
 }
+
+/// At least two changes that were not made.
+#[derive(Debug)]
+pub struct FailedChanges(Vec<DeviceChangeError>);
 
 impl DeviceChangeError {
     /// The error of a change that failed; `reason` may be libvirt's text.
-    pub(super) fn failed(change: String, reason: String) -> DeviceChangeError {
+    pub(super) fn failed(change: String, reason: String, vmi: &Vmi) -> DeviceChangeError {
         let hint = match reason.contains(NO_PORT) {
-            true => {
-                "; the VM has no free PCIe root port: detach another device, use the scsi bus for a disk, or stop and \
-                 start the VM, which reserves free ports again"
-            }
+            true if vmi.is_on_root_complex() => ROOT_COMPLEX_HINT,
+            true => NO_FREE_PORT_HINT,
             false => "",
         };
         DeviceChangeError::Failed {
@@ -54,21 +70,93 @@ impl DeviceChangeError {
             hint,
         }
     }
+
+    /// The error of all changes that were not made; `None` if there are none.
+    pub(super) fn of_all(mut failures: Vec<DeviceChangeError>) -> Option<DeviceChangeError> {
+        match failures.len() {
+            0 | 1 => failures.pop(),
+            _ => Some(DeviceChangeError::Several(FailedChanges(failures))),
+        }
+    }
+
+    /// The change that was not made.
+    fn change(&self) -> &str {
+        match self {
+            DeviceChangeError::Failed { change, .. }
+            | DeviceChangeError::OutOfTime { change }
+            | DeviceChangeError::HooksOutOfTime { change, .. } => change,
+            DeviceChangeError::Several(_) => "several changes",
+        }
+    }
+}
+
+impl fmt::Display for FailedChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} changes were not made: ", self.0.len())?;
+        let mut written = 0;
+        for (index, failure) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            let text = failure.to_string();
+            match written + text.len() <= MAX_REASON_BYTES {
+                true => f.write_str(&text)?,
+                false => f.write_str(failure.change())?,
+            }
+            written += text.len();
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
+
+    fn failed(change: &str, reason: &str, annotations: serde_json::Value) -> DeviceChangeError {
+        let vmi = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1",
+            "annotations": annotations}});
+        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+        DeviceChangeError::failed(change.into(), reason.into(), &vmi)
+    }
 
     #[test]
     fn error_explains_a_missing_root_port() {
-        let text = |reason: &str| {
-            DeviceChangeError::failed("attaching volume data".into(), reason.into()).to_string()
-        };
-        let error =
-            text("LibvirtError(Code=1, Message='internal error: No more available PCI slots')");
+        let text =
+            |reason, annotations| failed("attaching volume data", reason, annotations).to_string();
+        let no_port = "LibvirtError(Code=1, Message='internal error: No more available PCI slots')";
+        let error = text(no_port, json!({}));
         assert!(error.starts_with("attaching volume data: LibvirtError(Code=1"));
-        assert!(error.contains("no free PCIe root port"), "{error}");
-        assert_eq!(text("refused"), "attaching volume data: refused");
+        assert!(
+            error.contains("no free PCIe root port") && error.contains("start the VM, since"),
+            "{error}"
+        );
+        let on_root = json!({"kubevirt.io/placePCIDevicesOnRootComplex": "true"});
+        let error = text(no_port, on_root);
+        assert!(
+            error.contains("no free PCIe root port") && error.contains("without the annotation"),
+            "{error}"
+        );
+        assert_eq!(text("refused", json!({})), "attaching volume data: refused");
+    }
+
+    #[test]
+    fn error_of_several_changes_names_each() {
+        let all = |count: usize, reason: &str| {
+            let failures =
+                (0..count).map(|number| failed(&format!("change {number}"), reason, json!({})));
+            DeviceChangeError::of_all(failures.collect()).map(|error| error.to_string())
+        };
+        assert_eq!(all(0, "refused"), None);
+        assert_eq!(all(1, "refused").unwrap(), "change 0: refused");
+        assert_eq!(
+            all(2, "refused").unwrap(),
+            "2 changes were not made: change 0: refused; change 1: refused"
+        );
+        let many = all(256, &"x".repeat(1000)).unwrap();
+        assert!(many.ends_with("; change 255") && many.len() < 2 * MAX_REASON_BYTES);
     }
 }

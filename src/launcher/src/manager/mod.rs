@@ -33,6 +33,7 @@ mod last_notification;
 mod manager_handle;
 mod ops;
 mod out_of_memory_kills;
+mod reported_conditions;
 mod start_notification_acceptance;
 mod sync_request;
 mod vm_context;

@@ -188,6 +188,127 @@ async fn refused_detach_fails_the_sync_and_is_reported() {
     );
 }
 
+/// A VMI with two hotplugged volumes in this phase, and a CD-ROM drive with a medium.
+fn vmi_with_volumes_and_medium(phase: &str) -> Value {
+    let mut vmi = vmi_with_volume(phase);
+    let mut add = |list: &str, entry: Value| {
+        let list = vmi.pointer_mut(list).unwrap().as_array_mut();
+        list.unwrap().push(entry);
+    };
+    for (name, disk, target, phase) in [
+        ("More", json!({"disk": {"bus": "scsi"}}), "sdb", phase),
+        ("Cd", json!({"cdrom": {"bus": "sata"}}), "sdc", "Ready"),
+    ] {
+        let mut disk = disk;
+        disk["name"] = json!(name);
+        add("/spec/domain/devices/disks", disk);
+        add(
+            "/spec/volumes",
+            json!({"name": name, "persistentVolumeClaim": {"claimName": name, "hotpluggable": true}}),
+        );
+        add(
+            "/status/volumeStatus",
+            json!({"name": name, "target": target, "phase": phase, "hotplugVolume": {"attachPodName": "hp"}}),
+        );
+    }
+    vmi
+}
+
+/// The VMI of [`vmi_with_volumes_and_medium`], without the volumes and without the medium.
+fn vmi_without_volumes_and_medium() -> Value {
+    let mut vmi = vmi_with_volumes_and_medium("Detaching");
+    for list in ["/spec/volumes", "/status/volumeStatus"] {
+        let list = vmi.pointer_mut(list).unwrap().as_array_mut();
+        list.unwrap().retain(|entry| entry["name"] != "Cd");
+    }
+    vmi
+}
+
+fn fail_next_detach(launcher: &TestLauncher, text: &str) {
+    launcher.fake.fail_next(
+        Call::DetachDevice,
+        FakeDaemon::error(code::OPERATION_FAILED, origin::QEMU, text),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_change_holds_up_no_other_change() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_with_volumes_and_medium("Ready"))
+        .await
+        .unwrap();
+    fail_next_detach(&launcher, "refused once");
+    let error = sync_vmi(&launcher, &vmi_without_volumes_and_medium())
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.message(),
+        "detaching volume Data: LibvirtError(Code=9, Domain=10, Message='refused once')"
+    );
+    let live = domain_xml(&launcher, XmlKind::Active);
+    assert!(
+        live.contains("sda") && !live.contains("sdb") && !live.contains("Cd.img"),
+        "{live}"
+    );
+    let changed = sync_vmi(&launcher, &vmi_without_volumes_and_medium()).await;
+    assert_eq!(changed.unwrap(), CommandSuccess::Changed);
+    assert_eq!(has_disk(&launcher), (false, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_names_all_changes_that_failed_and_one_event_reports_each() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_with_volumes_and_medium("Ready"))
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        for _ in 0..2 {
+            fail_next_detach(&launcher, "refused");
+        }
+        let error = sync_vmi(&launcher, &vmi_without_volumes_and_medium()).await;
+        let refused = "LibvirtError(Code=9, Domain=10, Message='refused')";
+        assert_eq!(
+            error.unwrap_err().message(),
+            format!(
+                "2 changes were not made: detaching volume Data: {refused}; detaching volume More: {refused}"
+            )
+        );
+    }
+    let notifications = launcher
+        .notifications_until("DeviceChangeFailed: detaching volume More")
+        .await;
+    for volume in ["Data", "More"] {
+        let report = format!("DeviceChangeFailed: detaching volume {volume}");
+        let reports = notifications.iter().filter(|line| line.contains(&report));
+        assert_eq!(reports.count(), 1, "{notifications:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn daemon_that_does_not_answer_is_no_event_of_each_device() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_with_volumes_and_medium("Ready"))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let closed = "internal error: client socket is closed";
+        launcher.fake.fail_next(
+            Call::DetachDevice,
+            FakeDaemon::error(code::INTERNAL_ERROR, origin::RPC, closed),
+        );
+    }
+    let answer = sync_vmi(&launcher, &vmi_without_volumes_and_medium()).await;
+    answer.unwrap_err();
+    launcher.notifications_until("Running").await;
+    let notifications = launcher.handler.notifications();
+    assert!(
+        !notifications
+            .iter()
+            .any(|line| line.contains("DeviceChangeFailed")),
+        "{notifications:#?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
     let launcher = TestLauncher::new().await;

@@ -28,7 +28,9 @@ async fn set_memory(launcher: &TestLauncher, vmi: &Value) -> Response {
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_device_is_attached_and_then_resized() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &vmi_json()).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_memory("128Mi"))
+        .await
+        .unwrap();
     for guest in ["256Mi", "256Mi"] {
         let answer = set_memory(&launcher, &vmi_with_memory(guest)).await;
         assert!(answer.success, "{answer:?}");
@@ -58,7 +60,9 @@ async fn memory_device_is_attached_and_then_resized() {
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_root_port_error_contains_a_remedy() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &vmi_json()).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_memory("128Mi"))
+        .await
+        .unwrap();
     let text = "internal error: No more available PCI slots";
     launcher.fake.fail_next(
         Call::AttachDevice,
@@ -71,4 +75,16 @@ async fn missing_root_port_error_contains_a_remedy() {
             && answer.message.contains("no free PCIe root port"),
         "{answer:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_a_vm_that_was_started_without_room_for_more_is_not_changed() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
+    let answer = set_memory(&launcher, &vmi_with_memory("256Mi")).await;
+    assert!(
+        !answer.success && answer.message.contains("spec.domain.memory.maxGuest"),
+        "{answer:?}"
+    );
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }

@@ -102,13 +102,13 @@ fn scsi_io_thread(context: &Context<'_>) -> Option<ControllerDriver> {
     if automatic == 0
         || !disks
             .iter()
-            .any(|disk| disk.bus() == "scsi" && io_threads::is_dedicated(disk))
+            .any(|disk| disk.bus() == "scsi" && io_threads::has_dedicated_io_thread(disk))
     {
         return None;
     }
     let shared = disks
         .iter()
-        .filter(|disk| disk.bus() == "virtio" && !io_threads::is_dedicated(disk))
+        .filter(|disk| disk.bus() == "virtio" && !io_threads::has_dedicated_io_thread(disk))
         .count();
     let used = u64::try_from(shared).unwrap_or_default() % automatic;
     Some(ControllerDriver {

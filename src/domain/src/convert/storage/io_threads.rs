@@ -21,14 +21,15 @@ pub(crate) struct IoThreadCounts {
     pub(crate) pool: Option<u32>,
 }
 
-pub(crate) fn is_dedicated(disk: &Disk) -> bool {
+pub(crate) fn has_dedicated_io_thread(disk: &Disk) -> bool {
     disk.dedicated_io_thread == Some(true)
 }
 
 impl IoThreadCounts {
     pub(crate) fn are_requested(vmi: &Vmi) -> bool {
         let domain = &vmi.spec.domain;
-        domain.io_threads_policy.is_some() || domain.devices.disks.iter().any(is_dedicated)
+        domain.io_threads_policy.is_some()
+            || domain.devices.disks.iter().any(has_dedicated_io_thread)
     }
 
     pub(crate) fn from_vmi(vmi: &Vmi) -> Self {
@@ -45,7 +46,7 @@ impl IoThreadCounts {
                 pool: Some(pool),
             };
         }
-        let dedicated = count(disks.iter().filter(|disk| is_dedicated(disk)));
+        let dedicated = count(disks.iter().filter(|disk| has_dedicated_io_thread(disk)));
         let others = count(disks.iter()) - dedicated;
         let limit = max_threads(vmi, policy);
         let automatic = if others + dedicated > limit {
@@ -146,7 +147,7 @@ impl IoThreadAssignment {
             driver.io_threads = Some(DiskIoThreads {
                 io_thread: threads.collect(),
             });
-        } else if is_dedicated(source) {
+        } else if has_dedicated_io_thread(source) {
             driver.io_thread = Some(self.next_dedicated);
             self.next_dedicated += 1;
         } else if self.threads.automatic > 0 {

@@ -17,7 +17,7 @@ fn interface_changes(phase: &str, interface: &Value, live_devices: &str) -> Vec<
         Some("absent") => String::new(),
         _ => format!("<interface type='ethernet'>{link}<alias name='ua-blue'/></interface>"),
     };
-    plan(&vmi, &wanted(&spec), &live(live_devices))
+    plan(&vmi, &wanted(&spec), &live(live_devices)).changes
 }
 
 /// An interface whose tap device is named after the first digits of the SHA-256 of `blue`.

@@ -19,7 +19,7 @@ use crate::manager::{CommandSuccess, DeviceChangeError};
 use crate::vm_boot::host_facts::wait_for_network_info;
 
 /// Attaches the SR-IOV interfaces of the VMI that the running VM lacks. A failure does not keep the others from being
-/// attached; the first error is returned.
+/// attached; the error names all that failed.
 pub(in crate::manager) async fn attach_sriov_interfaces(
     vm: &VmContext,
     request: &SyncRequest,
@@ -37,16 +37,19 @@ pub(in crate::manager) async fn attach_sriov_interfaces(
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
     // No deadline of the request applies, because virt-handler has its response already.
     let time = vm.hooks.attach_time();
-    let mut answer = Ok(CommandSuccess::Unchanged);
+    let mut answer = CommandSuccess::Unchanged;
+    let mut failures = Vec::new();
     for attachment in attachments {
-        let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
-        answer = match (answer, attached) {
-            (Ok(_), Ok(true)) => Ok(CommandSuccess::Changed),
-            (Ok(_), Err(error)) => Err(error.into()),
-            (answer, _) => answer,
-        };
+        match attach(vm, &request.vmi, &domain, attachment, &time).await {
+            Ok(true) => answer = CommandSuccess::Changed,
+            Ok(false) => {}
+            Err(error) => failures.push(error),
+        }
     }
-    answer
+    match DeviceChangeError::of_all(failures) {
+        Some(error) => Err(error.into()),
+        None => Ok(answer),
+    }
 }
 
 /// Whether the interface was attached.
@@ -62,7 +65,7 @@ async fn attach(
     let device = Attachment::host_device(&interface, xml);
     let attached = device.attach(vm, vmi, domain, time).await;
     let attached = attached.map_err(|error| {
-        let error = DeviceChangeError::failed(change(), error.message());
+        let error = DeviceChangeError::failed(change(), error.message(), vmi);
         tracing::error!(device = interface, reason = %error, "a host device is not attached");
         error
     })?;

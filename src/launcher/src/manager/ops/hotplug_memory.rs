@@ -27,7 +27,7 @@ pub(in crate::manager) async fn set_memory(
     };
     let what = "changing the guest's memory";
     let changed = vm.client.on(&domain, what, COMMAND, change).await;
-    changed.map_err(|error| DeviceChangeError::failed(what.into(), error.message()))?;
+    changed.map_err(|error| DeviceChangeError::failed(what.into(), error.message(), vmi))?;
     if let Some(settings) = &mut vm.driver_state().settings {
         settings.set_memory(vmi);
     }

@@ -72,8 +72,7 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Co
             continue;
         };
         if let Some(xml) = definition.device(device.alias()) {
-            undefine_device(vm, domain, xml).await?;
-            is_undefined = true;
+            is_undefined |= undefine_device(vm, domain, device.alias(), xml).await;
         }
         all_leftovers.push(leftovers);
     }
@@ -87,15 +86,28 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Co
 }
 
 /// Removes a device from the definition. A daemon that died during a detach leaves the device there, and libvirt
-/// refuses to attach a second device with its alias.
+/// refuses to attach a second device with its alias. Returns whether the device was removed; a failure holds up no other
+/// device.
 async fn undefine_device(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
+    alias: &str,
     xml: String,
-) -> Result<(), CommandError> {
+) -> bool {
     let detach = move |domain: &dyn Domain| domain.detach_device(&xml, Affect::Config);
     let what = "removing a device from the definition";
-    Ok(vm.client.on(domain, what, COMMAND, detach).await?)
+    match vm.client.on(domain, what, COMMAND, detach).await {
+        Ok(()) => true,
+        Err(error) => {
+            let reason = error.message();
+            tracing::warn!(
+                alias,
+                reason,
+                "a device stays in the definition that the running domain does not have"
+            );
+            false
+        }
+    }
 }
 
 /// The result of [`Monitor::remove`].

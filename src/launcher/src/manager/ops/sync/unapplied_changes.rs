@@ -1,14 +1,17 @@
-//! Reports changes of the VMI that cannot be applied to a running VM, as with KubeVirt's launcher. Each change is
-//! logged and sent as a Kubernetes event once.
+//! Reports of what a sync does not change in the running VM, or cannot change now: each as a Kubernetes event, once
+//! while it lasts.
 
-use domain::libvirt_spec::DomainSpec;
-use domain::reconcile::{LiveDomain, RunningSettings, occupied_targets};
+use std::time::Duration;
+
+use domain::reconcile::RunningSettings;
 use kubevirt_api::vmi::Vmi;
+use tokio::time::Instant;
 
+use crate::manager::reported_conditions::{Condition, Subject};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 
-/// Reports the settings in which `vmi` differs from the running VM.
+/// Reports the settings in which `vmi` differs from the running VM. As with KubeVirt's launcher, they are not applied.
 pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
     let requested = RunningSettings::of(vmi);
     let unapplied = {
@@ -16,40 +19,48 @@ pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
         let running = state.settings.get_or_insert_with(|| requested.clone());
         running.unapplied(&requested)
     };
-    warn_once(vm, unapplied, |new| {
-        format!(
+    let unapplied = unapplied.into_iter().map(|setting| Condition {
+        key: setting.clone(),
+        text: setting,
+        patience: Duration::ZERO,
+    });
+    let new = observe(vm, Subject::UnappliedSettings, unapplied);
+    if !new.is_empty() {
+        let new = new.join(", ");
+        let message = format!(
             "The running VM keeps its settings until it is migrated or restarted; the VMI asks for {new}"
-        )
-    });
-}
-
-/// Reports the hotplugged volumes of `desired` whose target is occupied by a hook's disk.
-pub(super) fn report_occupied_targets(vm: &VmContext, desired: &DomainSpec, live: &LiveDomain) {
-    let occupied = occupied_targets(desired, live).into_iter();
-    let texts = occupied.map(|(volume, target)| format!("{volume} ({target})"));
-    warn_once(vm, texts.collect(), |new| {
-        format!(
-            "A disk added by a hook uses the target of volume {new}, so the volume is not attached; change the hook to use a \
-             target far from those of volumes, such as vdz"
-        )
-    });
-}
-
-fn warn_once(vm: &VmContext, unapplied: Vec<String>, message: impl FnOnce(String) -> String) {
-    let new: Vec<_> = {
-        let mut state = vm.driver_state();
-        let unapplied = unapplied.into_iter();
-        unapplied
-            .filter(|change| state.reported_settings.insert(change.clone()))
-            .collect()
-    };
-    if new.is_empty() {
-        return;
+        );
+        warn(vm, "ChangeNotApplied", message);
     }
-    let warning = Warning {
-        reason: "ChangeNotApplied",
-        message: message(new.join(", ")),
-    };
+}
+
+/// Reports volumes that are not attached and media that are not inserted, although the VMI asks for them.
+pub(super) fn report_waiting_volumes(vm: &VmContext, waiting: Vec<Condition>) {
+    for message in observe(vm, Subject::WaitingVolumes, waiting) {
+        warn(vm, "ChangeNotApplied", message);
+    }
+}
+
+/// Reports changes of devices that failed.
+pub(super) fn report_failed_changes(vm: &VmContext, failed: Vec<Condition>) {
+    for message in observe(vm, Subject::FailedChanges, failed) {
+        warn(vm, "DeviceChangeFailed", message);
+    }
+}
+
+fn observe(
+    vm: &VmContext,
+    subject: Subject,
+    current: impl IntoIterator<Item = Condition>,
+) -> Vec<String> {
+    let mut state = vm.driver_state();
+    state
+        .reported_conditions
+        .observe(subject, Instant::now(), current)
+}
+
+fn warn(vm: &VmContext, reason: &'static str, message: String) {
+    let warning = Warning { reason, message };
     tracing::warn!("{}", warning.message);
     vm.notifier.warning(&warning);
 }

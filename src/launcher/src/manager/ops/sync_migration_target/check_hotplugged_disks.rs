@@ -50,10 +50,14 @@ fn check(expected: usize, directory: &Path) -> Result<(), String> {
             directory.display()
         ));
     }
-    for file in files {
-        open_image(&file).map_err(|error| unreadable(&file, error))?;
+    let failures: Vec<_> = files
+        .iter()
+        .filter_map(|file| Some(unreadable(file, open_image(file).err()?)))
+        .collect();
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(failures.join("; ")),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use domain::reconcile::MediumChange;
 
-use super::{ChangeResult, Reconciliation, hotplugged_image_check};
+use super::Reconciliation;
+use super::change_results::ChangeResult;
+use super::hotplugged_image_check::{Access, why_not_ready};
 use crate::manager::command_error::CommandError;
 
 impl Reconciliation<'_> {
@@ -11,9 +13,9 @@ impl Reconciliation<'_> {
         change: &MediumChange,
     ) -> Result<ChangeResult, CommandError> {
         if let Some(medium) = &change.medium
-            && !hotplugged_image_check::is_ready(medium).await?
+            && let Some(wait) = why_not_ready(medium, Access::Read).await?
         {
-            return Ok(ChangeResult::NotReady);
+            return Ok(ChangeResult::Waits(wait));
         }
         self.update_device("changing the medium of a drive", change.xml.clone())
             .await

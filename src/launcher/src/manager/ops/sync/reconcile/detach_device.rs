@@ -6,7 +6,8 @@ use std::path::Path;
 use domain::reconcile::{LiveDevice, LiveDomain};
 use libvirt::Domain;
 
-use super::{ChangeResult, Reconciliation};
+use super::Reconciliation;
+use super::change_results::ChangeResult;
 use crate::blocking;
 use crate::libvirt_client::{COMMAND, request_detach};
 use crate::manager::command_error::CommandError;

@@ -3,7 +3,8 @@
 use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
 
-use super::{ChangeResult, Reconciliation};
+use super::Reconciliation;
+use super::change_results::ChangeResult;
 use crate::manager::command_error::CommandError;
 use crate::manager::ops::attach_device::Attachment;
 

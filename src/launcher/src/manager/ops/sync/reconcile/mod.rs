@@ -1,7 +1,7 @@
 //! Changes the running domain to match its VMI: [`domain::reconcile`] plans the changes, this module applies them one
-//! after the other. The first error ends the sync; the changes made before it stay, and the next sync continues. A
-//! device that a hook refuses is left out. Devices that the guest has not released before come last, because libvirt
-//! waits for each.
+//! after the other. The changes are independent: a change that fails holds up no other. The sync's error names all that
+//! failed, one Kubernetes event reports each, and the next sync tries again. A device that a hook refuses is left out.
+//! Devices that the guest has not released before come last, because libvirt waits for each.
 //!
 //! ```text
 //! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces ─ kept devices
@@ -9,6 +9,7 @@
 
 mod attach_disk;
 mod change_cdrom_media;
+mod change_results;
 mod changes_deadline;
 mod detach_device;
 mod hotplugged_image_check;
@@ -17,9 +18,10 @@ mod ordered_changes;
 
 use std::sync::{Arc, OnceLock};
 
+use change_results::{ChangeResult, ChangeResults, is_of_device};
 use changes_deadline::ChangesDeadline;
 use domain::libvirt_spec::DomainSpec;
-use domain::reconcile::{DeviceChange, plan};
+use domain::reconcile::{DeviceChange, Plan, plan};
 use hook_host::AttachTime;
 use libvirt::{Affect, Domain};
 use tokio_util::sync::CancellationToken;
@@ -45,19 +47,6 @@ struct Reconciliation<'a> {
     changes_deadline: ChangesDeadline,
     /// The time that the hooks of all attached devices have together; it starts with the first device.
     hook_time: OnceLock<AttachTime>,
-    /// The error of the first device whose hooks ran out of time. It is returned after the other changes were made.
-    hooks_out_of_time: OnceLock<DeviceChangeError>,
-}
-
-/// The result of one change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChangeResult {
-    /// libvirt has made the change.
-    Applied,
-    /// The image is not ready; a later sync makes the change.
-    NotReady,
-    /// A hook refuses the device, or has not answered in time.
-    HeldByHook,
 }
 
 /// Changes the running domain to match `request`. `desired` is the domain that its VMI converts to.
@@ -86,10 +75,8 @@ pub(super) async fn reconcile(
         interrupted,
         hook_time: OnceLock::new(),
         changes_deadline,
-        hooks_out_of_time: OnceLock::new(),
     };
-    let changes = plan(&request.vmi, desired, &live);
-    unapplied_changes::report_occupied_targets(vm, desired, &live);
+    let Plan { changes, held } = plan(&request.vmi, desired, &live);
     let (mut volumes, mut interfaces) = (Vec::new(), Vec::new());
     for change in &changes {
         match change {
@@ -100,24 +87,65 @@ pub(super) async fn reconcile(
     }
     forget_unwanted(vm, DeviceKind::Volume, &volumes);
     forget_unwanted(vm, DeviceKind::Interface, &interfaces);
-    let result = reconciliation.apply_all(changes).await?;
-    match reconciliation.hooks_out_of_time.into_inner() {
+    let mut results = ChangeResults::with_held(&held);
+    reconciliation
+        .apply_all(changes, live, &mut results)
+        .await?;
+    unapplied_changes::report_waiting_volumes(vm, results.waiting);
+    unapplied_changes::report_failed_changes(vm, results.refused);
+    match DeviceChangeError::of_all(results.failures) {
         Some(error) => Err(error.into()),
-        None => Ok(result),
+        None if results.changed_count > 0 => Ok(CommandSuccess::Changed),
+        None => Ok(CommandSuccess::Unchanged),
     }
 }
 
 impl Reconciliation<'_> {
-    async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, CommandError> {
+    /// Makes a change. Fails only when the VM is being ended.
+    async fn apply(
+        &self,
+        change: &DeviceChange,
+        results: &mut ChangeResults,
+    ) -> Result<(), CommandError> {
         safe_point(self.interrupted)?;
+        let text = change.to_string();
         if !self.changes_deadline.may_start_change() {
-            return Err(DeviceChangeError::OutOfTime {
-                change: change.to_string(),
-            }
-            .into());
+            let failure = DeviceChangeError::OutOfTime { change: text };
+            results.add_failure(failure, false);
+            return Ok(());
         }
-        let applied = match change {
-            DeviceChange::AttachDisk(disk) => self.attach_disk(change, disk).await,
+        match self.make(change).await {
+            Ok(ChangeResult::Applied) => {
+                tracing::info!(device = change.name(), "{change}: done");
+                results.changed_count += 1;
+                return Ok(());
+            }
+            Ok(ChangeResult::Waits(wait)) => {
+                results.add_wait(change, wait);
+                return Ok(());
+            }
+            // Logged where the hook is called.
+            Ok(ChangeResult::HeldByHook) => {}
+            Err(error) if error.is_refusal() => return Err(error),
+            Err(CommandError::DeviceChange(failure)) => {
+                tracing::warn!(device = change.name(), "{failure}");
+                results.add_failure(failure, false);
+            }
+            Err(error) => {
+                let is_of_device = is_of_device(&error);
+                let vmi = &self.request.vmi;
+                let failure = DeviceChangeError::failed(text, error.message(), vmi);
+                tracing::warn!(device = change.name(), "{failure}");
+                results.add_failure(failure, is_of_device);
+            }
+        }
+        results.absent.push(change.name().to_owned());
+        Ok(())
+    }
+
+    async fn make(&self, change: &DeviceChange) -> Result<ChangeResult, CommandError> {
+        match change {
+            DeviceChange::AttachDisk(attachment) => self.attach_disk(change, attachment).await,
             DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
                 self.detach(device).await
             }
@@ -126,17 +154,7 @@ impl Reconciliation<'_> {
                 self.attach_interface(change, interface).await
             }
             DeviceChange::SetLink(device) => self.set_link(device).await,
-        };
-        let applied = applied.map_err(|error| change_error(change, error))?;
-        match applied {
-            ChangeResult::Applied => tracing::info!(device = change.name(), "{change}: done"),
-            ChangeResult::NotReady => {
-                tracing::info!(device = change.name(), "{change}: not ready yet")
-            }
-            // Logged where the hook is called.
-            ChangeResult::HeldByHook => {}
         }
-        Ok(applied)
     }
 
     /// Calls the hooks of a device, and attaches it.
@@ -157,14 +175,12 @@ impl Reconciliation<'_> {
             AttachResult::Attached => ChangeResult::Applied,
             AttachResult::RefusedByHook => ChangeResult::HeldByHook,
             AttachResult::HooksOutOfTime(reason) => {
-                tracing::warn!(%reason, "{change}: put off");
-                self.hooks_out_of_time
-                    .get_or_init(|| DeviceChangeError::HooksOutOfTime {
-                        change: change.to_string(),
-                        request: "sync",
-                        reason,
-                    });
-                ChangeResult::HeldByHook
+                let out_of_time = DeviceChangeError::HooksOutOfTime {
+                    change: change.to_string(),
+                    request: "sync",
+                    reason,
+                };
+                return Err(out_of_time.into());
             }
         })
     }
@@ -186,13 +202,5 @@ impl Reconciliation<'_> {
             .on(self.domain, what, COMMAND, update)
             .await?;
         Ok(ChangeResult::Applied)
-    }
-}
-
-/// The error of a change, which names the change unless the VM is being ended.
-fn change_error(change: &DeviceChange, error: CommandError) -> CommandError {
-    match error.is_refusal() {
-        true => error,
-        false => DeviceChangeError::failed(change.to_string(), error.message()).into(),
     }
 }

@@ -1,42 +1,44 @@
 //! Applies the changes of a sync in their order.
 
-use domain::reconcile::DeviceChange;
+use domain::reconcile::{DeviceChange, LiveDomain};
 
 use super::super::expand_disks;
-use super::{ChangeResult, Reconciliation, detach_device};
-use crate::manager::CommandSuccess;
+use super::change_results::{ChangeResults, Wait};
+use super::{Reconciliation, detach_device};
+use crate::manager::DeviceChangeError;
 use crate::manager::command_error::CommandError;
 use crate::manager::ops::read_domain_xml::read_live_domain;
 
 impl Reconciliation<'_> {
     /// Applies the changes of disks, expands disks, applies the changes of interfaces, and at last detaches the devices
-    /// that the guest has kept before.
+    /// that the guest has kept before. `live` is the domain before the changes. Fails only when the VM is being ended.
     pub(super) async fn apply_all(
         &self,
         changes: Vec<DeviceChange>,
-    ) -> Result<CommandSuccess, CommandError> {
+        mut live: LiveDomain,
+        results: &mut ChangeResults,
+    ) -> Result<(), CommandError> {
         let (kept, changes): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|change| self.is_kept(change));
         let (disks, interfaces): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(DeviceChange::is_of_disk);
-        let mut changed_count = 0;
-        let mut absent = Vec::new();
-        let mut detached = Vec::new();
+        let (detached_disks, disks): (Vec<_>, Vec<_>) =
+            disks.into_iter().partition(DeviceChange::is_detach);
+        self.apply_each(&detached_disks, results).await?;
+        if !detached_disks.is_empty()
+            && let Some(now) = self.finish_detaches(results).await
+        {
+            live = now;
+        }
         for change in &disks {
-            match self.apply(change).await? {
-                ChangeResult::Applied => changed_count += 1,
-                ChangeResult::NotReady | ChangeResult::HeldByHook => {
-                    absent.push(change.name().to_owned())
+            match occupant(change, &live) {
+                Some(occupant) => {
+                    results.add_wait(change, Wait::for_other_disk(&occupant));
                 }
-            }
-            if let DeviceChange::DetachDisk(device) = change {
-                detached.push(device);
+                None => self.apply(change, results).await?,
             }
         }
-        if !detached.is_empty() {
-            self.finish_detaches().await?;
-        }
-        if changed_count > 0 {
+        if results.changed_count > 0 {
             self.vm.driver_state().disk_capacities.forget();
         }
         expand_disks::expand_disks(
@@ -44,25 +46,25 @@ impl Reconciliation<'_> {
             &self.request.vmi,
             self.desired,
             self.domain,
-            &absent,
+            &results.absent,
         )
         .await;
-        for change in &interfaces {
-            if self.apply(change).await? == ChangeResult::Applied {
-                changed_count += 1;
-            }
+        self.apply_each(&interfaces, results).await?;
+        if interfaces.iter().any(DeviceChange::is_detach) {
+            self.finish_detaches(results).await;
         }
-        if interfaces
-            .iter()
-            .any(|change| matches!(change, DeviceChange::DetachInterface(_)))
-        {
-            self.finish_detaches().await?;
+        self.detach_again(&kept, results).await
+    }
+
+    async fn apply_each(
+        &self,
+        changes: &[DeviceChange],
+        results: &mut ChangeResults,
+    ) -> Result<(), CommandError> {
+        for change in changes {
+            self.apply(change, results).await?;
         }
-        changed_count += self.detach_again(&kept).await?;
-        Ok(match changed_count {
-            0 => CommandSuccess::Unchanged,
-            _ => CommandSuccess::Changed,
-        })
+        Ok(())
     }
 
     /// Whether the change detaches a device that the guest did not release when it was asked before.
@@ -75,28 +77,50 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Detaches devices that the guest has kept before, as far as time allows. Returns the number of calls that
-    /// succeeded.
-    async fn detach_again(&self, kept: &[DeviceChange]) -> Result<usize, CommandError> {
-        let mut changed_count = 0;
+    /// Detaches devices that the guest has kept before, as far as time allows.
+    async fn detach_again(
+        &self,
+        kept: &[DeviceChange],
+        results: &mut ChangeResults,
+    ) -> Result<(), CommandError> {
+        let before = results.changed_count;
         for change in kept {
             if !self.changes_deadline.may_start_change() {
                 tracing::debug!("{change}: the guest keeps it; the next sync asks again");
-            } else if self.apply(change).await? == ChangeResult::Applied {
-                changed_count += 1;
+            } else {
+                self.apply(change, results).await?;
             }
         }
-        if changed_count > 0 {
-            self.finish_detaches().await?;
+        if results.changed_count > before {
+            self.finish_detaches(results).await;
             self.vm.driver_state().disk_capacities.forget();
         }
-        Ok(changed_count)
+        Ok(())
     }
 
-    /// Removes the overlays of devices that are gone, and reports devices that the guest keeps.
-    async fn finish_detaches(&self) -> Result<(), CommandError> {
-        let live = read_live_domain(self.vm, self.domain).await?;
-        detach_device::finish(self.vm, &live).await;
-        Ok(())
+    /// Removes the overlays of devices that are gone, and reports devices that the guest keeps. Returns the running
+    /// domain, if it can be read.
+    async fn finish_detaches(&self, results: &mut ChangeResults) -> Option<LiveDomain> {
+        match read_live_domain(self.vm, self.domain).await {
+            Ok(live) => {
+                detach_device::finish(self.vm, &live).await;
+                Some(live)
+            }
+            Err(error) => {
+                let change = "looking for devices that the guest has released".to_owned();
+                let vmi = &self.request.vmi;
+                let failure = DeviceChangeError::failed(change, error.message(), vmi);
+                results.add_failure(failure, false);
+                None
+            }
+        }
+    }
+}
+
+/// The disk of the running domain that has the place of the disk to attach.
+fn occupant(change: &DeviceChange, live: &LiveDomain) -> Option<String> {
+    match change {
+        DeviceChange::AttachDisk(attachment) => live.occupant(&attachment.disk),
+        _ => None,
     }
 }
