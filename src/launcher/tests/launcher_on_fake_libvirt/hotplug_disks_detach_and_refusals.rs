@@ -238,9 +238,9 @@ async fn refused_change_holds_up_no_other_change() {
         .await
         .unwrap();
     fail_next_detach(&launcher, "refused once");
-    let error = sync_vmi(&launcher, &vmi_without_volumes_and_medium())
-        .await
-        .unwrap_err();
+    let mut with_other_settings = vmi_without_volumes_and_medium();
+    with_other_settings["spec"]["domain"]["cpu"]["sockets"] = json!(2);
+    let error = sync_vmi(&launcher, &with_other_settings).await.unwrap_err();
     assert_eq!(
         error.message(),
         "detaching volume Data: LibvirtError(Code=9, Domain=10, Message='refused once')"
@@ -250,6 +250,7 @@ async fn refused_change_holds_up_no_other_change() {
         live.contains("sda") && !live.contains("sdb") && !live.contains("Cd.img"),
         "{live}"
     );
+    launcher.notifications_until("the VMI asks for 2 processors").await;
     let changed = sync_vmi(&launcher, &vmi_without_volumes_and_medium()).await;
     assert_eq!(changed.unwrap(), CommandSuccess::Changed);
     assert_eq!(has_disk(&launcher), (false, false));

@@ -67,8 +67,10 @@ pub(in crate::manager) async fn sync(
     };
     let start_result =
         start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
-    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
-    Ok(apply_settings(vm, request, start_result.or(changed)))
+    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await;
+    // Also if a device could not be changed.
+    apply_settings(vm, request);
+    Ok(start_result.or(changed?))
 }
 
 /// Defines and starts the VM. virt-handler would delete the domain between the notification that it is off and the one
@@ -86,16 +88,16 @@ async fn boot(
     if answer == CommandSuccess::Changed {
         start.succeeded();
     }
-    Ok(apply_settings(vm, request, answer))
+    apply_settings(vm, request);
+    Ok(answer)
 }
 
 /// Applies the settings of the VMI that do not concern libvirt.
-fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandSuccess) -> CommandSuccess {
+fn apply_settings(vm: &VmContext, request: &SyncRequest) {
     unapplied_changes::report(vm, &request.vmi);
     vm.metadata
         .set_grace_period(request.vmi.grace_period_seconds());
     vm.driver_state().agent_probe_paused = pauses_probes(&request.vmi);
-    answer
 }
 
 /// The domain with its state, if libvirt knows it and its resources are prepared. A domain that an earlier launcher
