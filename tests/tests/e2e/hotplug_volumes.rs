@@ -223,6 +223,9 @@ async fn error_contains_a_disk_without_a_free_port_and_unusable_images() -> Resu
     put_image(&fixture.pod, "usable")?;
     let usable = json!({ "name": "usable", "disk": { "bus": "scsi" } });
     let locked = hotplugged(locked, "usable", usable, "MountedToPod");
+    put_image(&fixture.pod, "long")?;
+    let long = json!({ "name": "long", "disk": { "bus": "scsi" }, "serial": "s".repeat(37) });
+    let locked = hotplugged(locked, "long", long, "MountedToPod");
     let link = fixture
         .pod
         .path("/var/run/kubevirt/hotplug-disks/empty2.img");
@@ -233,7 +236,11 @@ async fn error_contains_a_disk_without_a_free_port_and_unusable_images() -> Resu
             !answer.success
                 && answer
                     .message
-                    .starts_with("attaching volume empty2: LibvirtError("),
+                    .starts_with("2 changes were not made: attaching volume empty2: LibvirtError(")
+                && answer
+                    .message
+                    .contains("; attaching volume long: LibvirtError(")
+                && answer.message.contains("longer than 36 characters"),
             "{answer:?}"
         );
     }
@@ -243,9 +250,9 @@ async fn error_contains_a_disk_without_a_free_port_and_unusable_images() -> Resu
         "{domain}"
     );
     tokio::time::sleep(Duration::from_millis(300)).await;
-    for reason in ["DeviceChangeFailed", "ChangeNotApplied"] {
+    for (reason, count) in [("DeviceChangeFailed", 2), ("ChangeNotApplied", 1)] {
         ensure!(
-            count_events(&fixture, reason) == 1,
+            count_events(&fixture, reason) == count,
             "{reason}: {}",
             fixture.handler.history()
         );

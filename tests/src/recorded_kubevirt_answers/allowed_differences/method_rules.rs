@@ -36,6 +36,8 @@ const STATISTICS: &[Rule] = &[
 
 const OTHER_PCI_DEVICES: &str = "the played VM has another number of devices on PCI";
 
+const FREE_PORTS: &str = "KubeVirt's VM without an interface has no free root ports";
+
 const DOMAIN: &[Rule] = &[
     rule(
         "V.Spec.Devices.Ballooning.Address",
@@ -86,6 +88,26 @@ const DOMAIN: &[Rule] = &[
         "V.Spec.Devices.Controllers.pci-6",
         Strictness::Any,
         OTHER_PCI_DEVICES,
+    ),
+    rule(
+        "V.Spec.Devices.Controllers.pci-7",
+        Strictness::Any,
+        FREE_PORTS,
+    ),
+    rule(
+        "V.Spec.Devices.Controllers.pci-8",
+        Strictness::Any,
+        FREE_PORTS,
+    ),
+    rule(
+        "V.Spec.Devices.Controllers.pci-9",
+        Strictness::Any,
+        FREE_PORTS,
+    ),
+    rule(
+        "V.Spec.Devices.Controllers.pci-10",
+        Strictness::Any,
+        FREE_PORTS,
     ),
     rule("V.Spec.OS.Type.Machine", Strictness::Unversioned, MACHINE),
     rule("V.Spec.OS.Kernel", Strictness::Type, MACHINE),
