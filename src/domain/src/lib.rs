@@ -7,6 +7,7 @@
 //! ```
 
 pub mod backup_plan;
+pub mod boot_display;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;

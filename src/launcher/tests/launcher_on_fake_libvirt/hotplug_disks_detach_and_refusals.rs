@@ -250,7 +250,9 @@ async fn refused_change_holds_up_no_other_change() {
         live.contains("sda") && !live.contains("sdb") && !live.contains("Cd.img"),
         "{live}"
     );
-    launcher.notifications_until("the VMI asks for 2 processors").await;
+    launcher
+        .notifications_until("the VMI asks for 2 processors")
+        .await;
     let changed = sync_vmi(&launcher, &vmi_without_volumes_and_medium()).await;
     assert_eq!(changed.unwrap(), CommandSuccess::Changed);
     assert_eq!(has_disk(&launcher), (false, false));

@@ -1,6 +1,7 @@
 //! Prepares the domain of a boot or of a migration's target: converts the VMI, runs the hooks, and creates images and
 //! taps.
 
+use domain::boot_display::keep_one_ramfb;
 use domain::cloud_init::CloudInitData;
 use domain::convert::{Purpose, volume_mode_lookups};
 use domain::guest_agent_access_credentials::Credential;
@@ -106,12 +107,19 @@ impl<'a> ConvertedVm<'a> {
             .await?;
         let credentials = vm.boot_resources.access_credentials(self.vmi).await?;
         let PreparedDisks {
-            spec,
+            mut spec,
             cloud_init: path,
         } = vm
             .boot_resources
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
+        let without_ramfb = keep_one_ramfb(&mut spec);
+        if !without_ramfb.is_empty() {
+            tracing::warn!(
+                devices = ?without_ramfb,
+                "these displays show nothing before the guest's driver runs: a VM has one ramfb, the first display's"
+            );
+        }
         let xml = domain::domain_spec_to_xml::render(&spec);
         let (xml, define_runs) = report_hook_error(
             vm,

@@ -101,7 +101,7 @@ pub(super) async fn reconcile(
 }
 
 impl Reconciliation<'_> {
-    /// Makes a change. Fails only when the VM is being ended.
+    /// Makes a change. Fails only when the VM is being ended. A failure of the change is logged with the sync's answer.
     async fn apply(
         &self,
         change: &DeviceChange,
@@ -128,14 +128,14 @@ impl Reconciliation<'_> {
             Ok(ChangeResult::HeldByHook) => {}
             Err(error) if error.is_refusal() => return Err(error),
             Err(CommandError::DeviceChange(failure)) => {
-                tracing::warn!(device = change.name(), "{failure}");
+                tracing::debug!(device = change.name(), "{failure}");
                 results.add_failure(failure, false);
             }
             Err(error) => {
                 let is_of_device = is_of_device(&error);
                 let vmi = &self.request.vmi;
                 let failure = DeviceChangeError::failed(text, error.message(), vmi);
-                tracing::warn!(device = change.name(), "{failure}");
+                tracing::debug!(device = change.name(), "{failure}");
                 results.add_failure(failure, is_of_device);
             }
         }
