@@ -7,6 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use super::device_change::{DeviceChange, DiskAttachment, volume_name};
 use super::io_threads::LiveIoThreads;
 use super::live_domain::{LiveDomain, TypedDevice};
+use super::pci_addresses;
 use crate::convert::volume_paths;
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::{Alias, Disk};
@@ -106,14 +107,15 @@ pub(super) fn changes(
                 volume: volume_name(disk).to_owned(),
                 reason,
             }),
-            None => changes.push(attachment(disk, &mut threads)),
+            None => changes.push(attachment(vmi, disk, &mut threads)),
         }
     }
     (changes, held)
 }
 
-fn attachment(disk: &Disk, threads: &mut LiveIoThreads) -> DeviceChange {
+fn attachment(vmi: &Vmi, disk: &Disk, threads: &mut LiveIoThreads) -> DeviceChange {
     let mut disk = disk.clone();
+    pci_addresses::keep_requested_of_disk(vmi, &mut disk);
     let new_io_threads = threads.assign(&mut disk);
     DeviceChange::AttachDisk(Box::new(DiskAttachment {
         disk,

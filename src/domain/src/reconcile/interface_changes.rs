@@ -5,6 +5,7 @@ use kubevirt_api::vmi::{self, Vmi};
 
 use super::device_change::DeviceChange;
 use super::live_domain::{TypedDevice, is_named};
+use super::pci_addresses;
 use crate::libvirt_spec::Interface;
 use crate::pod_network_and_dhcp::hotplug_tap;
 
@@ -40,7 +41,9 @@ fn attach(
         && find(live, name).is_none();
     let mut wanted = wanted.iter().filter(|_| needs_attach);
     let wanted = wanted.find(|interface| is_named(interface.alias.as_ref(), name))?;
-    Some(DeviceChange::AttachInterface(Box::new(wanted.clone())))
+    let mut attached = wanted.clone();
+    pci_addresses::keep_requested_of_interface(vmi, name, &mut attached);
+    Some(DeviceChange::AttachInterface(Box::new(attached)))
 }
 
 /// Detaches an absent interface whose tap device is named after the network's hash. Interfaces with numbered tap

@@ -19,6 +19,7 @@ mod hotplugged_disks;
 mod interface_changes;
 mod io_threads;
 mod live_domain;
+mod pci_addresses;
 mod sriov_attachments;
 mod unapplied_settings;
 mod virtio_mem;

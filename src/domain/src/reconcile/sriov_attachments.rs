@@ -4,6 +4,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::device_change::LiveDevice;
 use super::live_domain::{LiveDomain, alias_of, device_xml, is_named};
+use super::pci_addresses;
 use crate::libvirt_spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// A host device to attach.
@@ -29,7 +30,7 @@ pub fn sriov_attachments(
         let is_live = devices
             .iter()
             .any(|live| is_named(live.spec.alias.as_ref(), &alias.name));
-        (!is_live && !is_claimed(vmi, interface)).then(|| attachment(interface, device))
+        (!is_live && !is_claimed(vmi, interface)).then(|| attachment(vmi, interface, device))
     });
     missing.collect()
 }
@@ -49,10 +50,13 @@ pub fn sriov_interfaces(domain: &LiveDomain) -> Vec<LiveDevice> {
     devices.collect()
 }
 
-fn attachment(interface: &str, device: &HostDevice) -> HostDeviceAttachment {
+fn attachment(vmi: &Vmi, interface: &str, device: &HostDevice) -> HostDeviceAttachment {
+    let mut device = device.clone();
+    let requested = pci_addresses::requested_by_interface(vmi, interface);
+    pci_addresses::keep_requested(&mut device.address, requested);
     HostDeviceAttachment {
         interface: interface.to_owned(),
-        xml: device_xml("hostdev", device),
+        xml: device_xml("hostdev", &device),
     }
 }
 

@@ -162,6 +162,46 @@ fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
     }
 }
 
+/// On the root complex the conversion numbers the slots by the devices of the VMI. Adding one would give it the slot of
+/// a device that runs.
+#[test]
+fn attached_devices_have_only_the_addresses_that_the_vmi_asks_for() {
+    let vmi = |disks: Value, interfaces: Value| {
+        let claim =
+            |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        let vmi = json!({
+            "metadata": {"name": "vm1", "namespace": "default", "uid": "1",
+                "annotations": {"kubevirt.io/placePCIDevicesOnRootComplex": "true"}},
+            "spec": {"architecture": "amd64", "volumes": [claim("root"), claim("data")],
+                "networks": [{"name": "blue", "multus": {"networkName": "blue"}}],
+                "domain": {"devices": {"disks": disks, "interfaces": interfaces}}},
+            "status": {"phase": "Running", "interfaces": [{"name": "blue", "infoSource": "multus-status"}],
+                "volumeStatus": [{"name": "root", "target": "vda"},
+                    {"name": "data", "target": "vdb", "phase": "Ready", "hotplugVolume": {"attachPodName": "hp"}}]},
+        });
+        Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+    };
+    let root = || json!({"name": "root", "disk": {"bus": "virtio"}});
+    let live = render(&converted(&vmi(json!([root()]), json!([]))));
+    let live = LiveDomain::parse(live).unwrap();
+    let addresses = |requested: &str| {
+        let data = json!({"name": "data", "disk": {"bus": "virtio", "pciAddress": requested}});
+        let blue = json!({"name": "blue", "bridge": {}, "pciAddress": requested});
+        let vmi = vmi(json!([root(), data]), json!([blue]));
+        let changes = plan(&vmi, &converted(&vmi), &live).changes.into_iter();
+        let addresses = changes.map(|change| match change {
+            DeviceChange::AttachDisk(attachment) => attachment.disk.address,
+            DeviceChange::AttachInterface(interface) => interface.address,
+            other => panic!("{other}"),
+        });
+        let buses = addresses.map(|address| address.map(|address| address.bus));
+        buses.collect::<Vec<_>>()
+    };
+    assert_eq!(addresses(""), [None, None]);
+    let requested = Some("0x81".to_owned());
+    assert_eq!(addresses("0000:81:00.0"), [requested.clone(), requested]);
+}
+
 #[test]
 fn attached_disks_equal_those_of_kubevirts_launcher() {
     let reference: Value = serde_json::from_str(&corpus("attached-disks.json")).unwrap();
