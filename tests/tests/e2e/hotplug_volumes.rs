@@ -285,3 +285,30 @@ async fn error_contains_a_disk_without_a_free_port_and_unusable_images() -> Resu
     ensure!(disks(&fixture.commands.domain().await?).len() == index + 1);
     fixture.end_vm(&vmi).await
 }
+
+/// Devices on the root complex cannot be hotplugged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vm_on_the_root_complex_takes_volumes_on_scsi_only() -> Result<()> {
+    let vmi = vmi_with_volume("root").annotate("kubevirt.io/placePCIDevicesOnRootComplex", "true");
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    let mut vmi_with_disks = vmi.clone();
+    for (name, bus) in [("one", "virtio"), ("two", "scsi")] {
+        put_image(&fixture.pod, name)?;
+        let disk = json!({ "name": name, "disk": { "bus": bus } });
+        vmi_with_disks = hotplugged(vmi_with_disks, name, disk, "MountedToPod");
+    }
+    let answer = fixture.commands.sync(&vmi_with_disks).await?;
+    ensure!(
+        !answer.success
+            && answer.message.starts_with("attaching volume one: ")
+            && answer.message.contains("No more available PCI slots")
+            && answer
+                .message
+                .contains("start the VM without the annotation"),
+        "{answer:?}"
+    );
+    let domain = fixture.commands.domain().await?;
+    ensure!(disks(&domain) == ["vda empty ", "sda two "], "{domain}");
+    fixture.end_vm(&vmi).await
+}
