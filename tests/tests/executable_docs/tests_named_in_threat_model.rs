@@ -79,6 +79,7 @@ fn exists(name: &str, sources: &[Source]) -> bool {
 fn tests_that_the_threat_model_names_exist() {
     let mut sources = Vec::new();
     for directory in [
+        "src/domain",
         "src/hook-host",
         "src/domain-xml",
         "src/virt-hook",
