@@ -80,7 +80,7 @@ impl DeviceChangeError {
     }
 
     /// The change that was not made.
-    fn change(&self) -> &str {
+    pub(super) fn change(&self) -> &str {
         match self {
             DeviceChangeError::Failed { change, .. }
             | DeviceChangeError::OutOfTime { change }

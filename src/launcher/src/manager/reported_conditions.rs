@@ -12,8 +12,10 @@ pub(super) enum Subject {
     UnappliedSettings,
     /// Volumes that are not attached, and media that are not inserted.
     WaitingVolumes,
-    /// Changes of devices that failed.
+    /// Changes of devices by a sync that failed.
     FailedChanges,
+    /// SR-IOV interfaces that could not be attached.
+    FailedHostDevices,
 }
 
 /// A condition that exists now.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hook_host::{HookError, HookPoint};
-use libvirt::XmlKind;
-use libvirt::fake::{Arrival, Call};
+use libvirt::fake::{Arrival, Call, FakeDaemon};
+use libvirt::{XmlKind, code, origin};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
@@ -139,6 +139,40 @@ async fn device_whose_hooks_timed_out_is_attached_by_the_next_request() {
         !events.iter().any(|line| line.contains("EVENT Hook")),
         "{events:#?}"
     );
+}
+
+/// virt-handler has its response before the devices are attached.
+#[tokio::test(flavor = "multi_thread")]
+async fn host_devices_that_libvirt_refuses_hold_up_no_other_and_are_reported_by_an_event_each() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
+    let networks = ["blue", "red", "green"];
+    write_network_info(&launcher, &networks);
+    for _ in 0..2 {
+        let refused = "internal error: refused";
+        let error = FakeDaemon::error(code::INTERNAL_ERROR, origin::DOMAIN, refused);
+        launcher.fake.fail_next(Call::AttachDevice, error);
+    }
+    let request = vmi_with_sriov(&networks).to_string();
+    let request = kubevirt_api::vmi::Vmi::from_json(request.as_bytes()).unwrap();
+    let command = Command::AttachHostDevices(Arc::new(sync_request_for(request)));
+    let error = launcher.manager.run(command).await.unwrap_err().message();
+    assert!(
+        error.starts_with("2 changes were not made: attaching SR-IOV interface blue: ")
+            && error.contains("; attaching SR-IOV interface red: "),
+        "{error}"
+    );
+    let message = "DeviceChangeFailed: attaching SR-IOV interface ";
+    let events = launcher
+        .notifications_until(&format!("{message}red: LibvirtError("))
+        .await;
+    let count = |text: &str| events.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(
+        (count(message), count(&format!("{message}blue"))),
+        (2, 1),
+        "{events:#?}"
+    );
+    assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-green"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! SR-IOV hotplug, which begins after virt-handler has its response: no deadline of the request applies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
 use hook_host::AttachTime;
@@ -10,16 +11,17 @@ use libvirt::Domain;
 use super::attach_device::{AttachResult, Attachment, forget_unwanted};
 use super::read_domain_xml::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
-use super::sync::convert;
+use super::sync::{convert, report_failed_changes};
 use crate::manager::command_error::CommandError;
 use crate::manager::devices_refused_by_hooks::DeviceKind;
+use crate::manager::reported_conditions::{Condition, Subject};
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 use crate::vm_boot::host_facts::wait_for_network_info;
 
 /// Attaches the SR-IOV interfaces of the VMI that the running VM lacks. A failure does not keep the others from being
-/// attached; the error names all that failed.
+/// attached; the error names all that failed, and an event reports each, since virt-handler has its response already.
 pub(in crate::manager) async fn attach_sriov_interfaces(
     vm: &VmContext,
     request: &SyncRequest,
@@ -46,6 +48,13 @@ pub(in crate::manager) async fn attach_sriov_interfaces(
             Err(error) => failures.push(error),
         }
     }
+    let is_failed = |error: &&DeviceChangeError| matches!(error, DeviceChangeError::Failed { .. });
+    let failed = failures.iter().filter(is_failed).map(|error| Condition {
+        key: error.change().to_owned(),
+        text: error.to_string(),
+        patience: Duration::ZERO,
+    });
+    report_failed_changes(vm, Subject::FailedHostDevices, failed.collect());
     match DeviceChangeError::of_all(failures) {
         Some(error) => Err(error.into()),
         None => Ok(answer),

@@ -32,6 +32,8 @@ use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_boot::host_facts::wait_for_network_info;
 
+pub(super) use unapplied_changes::report_failed_changes;
+
 /// The domain that the VMI of a request converts to, before hooks.
 pub(super) async fn convert(
     vm: &VmContext,

@@ -42,8 +42,12 @@ pub(super) fn report_waiting_volumes(vm: &VmContext, waiting: Vec<Condition>) {
 }
 
 /// Reports changes of devices that failed.
-pub(super) fn report_failed_changes(vm: &VmContext, failed: Vec<Condition>) {
-    for message in observe(vm, Subject::FailedChanges, failed) {
+pub(in crate::manager::ops) fn report_failed_changes(
+    vm: &VmContext,
+    subject: Subject,
+    failed: Vec<Condition>,
+) {
+    for message in observe(vm, subject, failed) {
         warn(vm, "DeviceChangeFailed", message);
     }
 }

@@ -13,6 +13,10 @@ use crate::manager::reported_conditions::Condition;
 /// the guest has released the other volume, or virt-handler has recorded the targets.
 const OTHER_VOLUME_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The patience with a change that was put off, or that libvirt did not answer: an event of that device would mislead.
+/// An earlier report of the change still holds.
+const NOT_REPORTED: Duration = Duration::MAX;
+
 /// The result of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChangeResult {
@@ -51,10 +55,10 @@ pub(super) struct ChangeResults {
     pub(super) absent: Vec<String>,
     /// The volumes and media that wait.
     pub(super) waiting: Vec<Condition>,
-    /// The changes that failed because of their device, rather than because libvirt did not answer.
-    pub(super) refused: Vec<Condition>,
     /// The changes that failed or were put off.
     pub(super) failures: Vec<DeviceChangeError>,
+    /// The same changes, to be reported if they failed because of their device.
+    pub(super) failed: Vec<Condition>,
 }
 
 impl ChangeResults {
@@ -89,15 +93,14 @@ impl ChangeResults {
 
     /// Adds a change that failed with this error.
     pub(super) fn add_failure(&mut self, failure: DeviceChangeError, is_of_device: bool) {
-        if let DeviceChangeError::Failed { change, .. } = &failure
-            && is_of_device
-        {
-            self.refused.push(Condition {
-                key: change.clone(),
-                text: failure.to_string(),
-                patience: Duration::ZERO,
-            });
-        }
+        self.failed.push(Condition {
+            key: failure.change().to_owned(),
+            text: failure.to_string(),
+            patience: match is_of_device {
+                true => Duration::ZERO,
+                false => NOT_REPORTED,
+            },
+        });
         self.failures.push(failure);
     }
 }

@@ -33,6 +33,7 @@ use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
 use crate::manager::ops::read_domain_xml::read_live_domain;
 use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
+use crate::manager::reported_conditions::Subject;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
@@ -92,7 +93,7 @@ pub(super) async fn reconcile(
         .apply_all(changes, live, &mut results)
         .await?;
     unapplied_changes::report_waiting_volumes(vm, results.waiting);
-    unapplied_changes::report_failed_changes(vm, results.refused);
+    unapplied_changes::report_failed_changes(vm, Subject::FailedChanges, results.failed);
     match DeviceChangeError::of_all(results.failures) {
         Some(error) => Err(error.into()),
         None if results.changed_count > 0 => Ok(CommandSuccess::Changed),
@@ -112,6 +113,7 @@ impl Reconciliation<'_> {
         if !self.changes_deadline.may_start_change() {
             let failure = DeviceChangeError::OutOfTime { change: text };
             results.add_failure(failure, false);
+            results.absent.push(change.name().to_owned());
             return Ok(());
         }
         match self.make(change).await {
