@@ -3,6 +3,7 @@
 
 mod amd64_literals;
 mod build_profiles;
+mod build_targets;
 mod queues;
 mod source_rules;
 mod workspace_members;

@@ -16,6 +16,44 @@ pub(crate) struct Member {
     pub(crate) all: BTreeSet<String>,
 }
 
+/// A library, program or other target of a workspace member.
+pub(crate) struct Target {
+    /// The file with its root module.
+    pub(crate) source: PathBuf,
+    pub(crate) is_library: bool,
+    pub(crate) is_program: bool,
+    /// Whether `cargo test` builds it for its unit tests.
+    pub(crate) test: bool,
+    /// Whether `cargo test` looks for examples in its documentation.
+    pub(crate) doctest: bool,
+}
+
+/// All targets of all members.
+pub(crate) fn targets() -> Vec<Target> {
+    let metadata = metadata();
+    let members: BTreeSet<String> = list(&metadata["workspace_members"])
+        .iter()
+        .map(text)
+        .collect();
+    let packages = list(&metadata["packages"]).iter();
+    let targets = packages
+        .filter(|package| members.contains(&text(&package["id"])))
+        .flat_map(|package| list(&package["targets"]));
+    targets
+        .map(|target| {
+            let kinds: Vec<String> = list(&target["kind"]).iter().map(text).collect();
+            let is_of = |names: &[&str]| kinds.iter().any(|kind| names.contains(&kind.as_str()));
+            Target {
+                source: PathBuf::from(text(&target["src_path"])),
+                is_library: is_of(&["lib", "rlib", "cdylib", "proc-macro"]),
+                is_program: is_of(&["bin"]),
+                test: target["test"] == true,
+                doctest: target["doctest"] == true,
+            }
+        })
+        .collect()
+}
+
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
