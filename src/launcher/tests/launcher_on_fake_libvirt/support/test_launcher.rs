@@ -246,7 +246,7 @@ pub(crate) async fn sync_vmi(launcher: &TestLauncher, vmi: &Value) -> CommandRes
 
 /// Waits until a condition holds, at most about 5 s.
 pub(crate) async fn wait_for(condition: &str, holds: impl AsyncFn() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..6000 {
         if holds().await {
             return;
         }
