@@ -153,7 +153,8 @@ impl InterruptedLauncher {
         launcher.context("a launcher")?.kill()
     }
 
-    /// Waits for the launcher's exit, and ends the monitor, which keeps the container.
+    /// Waits for the launcher's exit, and kills the monitor, which keeps the container. It may not have noticed the exit, and
+    /// would only pass SIGTERM on.
     async fn after_exit(self) -> Result<PreparedPod> {
         let has_ended = async || {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -161,7 +162,7 @@ impl InterruptedLauncher {
             launcher.is_none().then_some(())
         };
         tests::wait_until("the launcher's end", EVENT_TIMEOUT, has_ended).await?;
-        self.fixture.pod.signal(Signal::TERM)?;
+        self.fixture.pod.signal(Signal::KILL)?;
         self.fixture.after_exit().await
     }
 
