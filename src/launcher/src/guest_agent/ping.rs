@@ -7,9 +7,9 @@ use libvirt::{Domain, DomainState, Error, Reason, State, code};
 use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout, command_agent};
 use crate::libvirt_client::{AGENT, AGENT_PROBE, CallError, Client};
 
-/// Pings the agent of a domain, for the guest agent probe; `seconds` is the probe's timeout. A VM that migrates or is paused for a harmless reason counts
-/// as healthy, and so does a domain that does not exist (yet): a failing probe would end the pod. `migrates` is called
-/// after the agent has not answered.
+/// Pings the agent of a domain, for the guest agent probe; `seconds` is the probe's timeout. A VM that migrates or is
+/// paused for a harmless reason counts as healthy, and so does a domain that does not exist (yet): a failing probe would
+/// end the pod. `migrates` is called after the agent has not answered.
 pub(crate) async fn ping(
     client: &Client,
     domain: &str,
