@@ -1,4 +1,4 @@
-//! Tells that the kernel has killed QEMU because the container has reached its memory limit.
+//! Tells that the kernel has killed QEMU for lack of memory.
 //!
 //! Nobody else can tell: the container goes on, so that kubelet does not report it as `OOMKilled`, and libvirt sees a process
 //! that is gone. The kernel counts the processes that it kills in each cgroup. Where it kills a cgroup as a whole
@@ -52,14 +52,19 @@ impl OutOfMemoryKills {
     }
 }
 
+/// The kernel counts the processes that it kills for the cgroup's limit and for a node that has no memory left alike.
 fn warning(limit: &str) -> Warning {
-    Warning {
-        reason: "OOMKilled",
-        message: format!(
-            "QEMU was killed by the kernel: the memory of the VM's container has reached its limit of {limit} bytes. QEMU \
-             needs more beside the guest's memory: raise spec.domain.resources.limits.memory of the VM, or \
+    let cause = match limit {
+        "max" => "the VM's node has no memory left, and its container has no limit".to_owned(),
+        limit => format!(
+            "the memory of the VM's container has reached its limit of {limit} bytes, or its node has none left. QEMU needs \
+             more beside the guest's memory: raise spec.domain.resources.limits.memory of the VM, or \
              additionalGuestMemoryOverheadRatio of the KubeVirt resource"
         ),
+    };
+    Warning {
+        reason: "OOMKilled",
+        message: format!("QEMU was killed by the kernel: {cause}"),
     }
 }
 
@@ -146,5 +151,13 @@ mod tests {
         assert_eq!(read(&sysfs), kills(1, "unknown"));
         write(root.path(), &[("memory.max", "max\n")]);
         assert_eq!(read(&sysfs), kills(1, "max"));
+    }
+
+    #[test]
+    fn container_without_a_limit_has_reached_none() {
+        let message = |limit| warning(limit).message;
+        assert!(message("536870912").contains("its limit of 536870912 bytes, or its node"));
+        assert!(message("max").contains("node has no memory left"));
+        assert!(!message("max").contains("raise"));
     }
 }
