@@ -1,4 +1,5 @@
-//! Limits how many pods run at once, across all test processes: an emulated guest that boots takes a whole core.
+//! Limits how many pods run at once, across all test processes: an emulated guest that boots takes a whole core, and one
+//! that has booted waits with its test.
 
 use std::fs::{self, File, OpenOptions};
 use std::thread;
@@ -8,8 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::binaries::target_dir;
 
-/// The number of pods that run at once: one per core of the CI machine.
-const PERMITS: usize = 2;
+/// The number of pods that run at once: two per core of the CI machine, which half of the time has nothing else to do.
+const PERMITS: usize = 4;
 
 /// The right to run one pod. It is a file lock, so that the kernel releases it however the process ends.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::row_expectation_checks;
 use crate::row_run::RowRun;
 use crate::test_vm::TestVm;
 
-/// Pods at a time: as many as `tests::pod_semaphore` allows.
+/// Pods at a time: one per core of the CI machine, since rows measure how long something takes.
 const WORKERS: usize = 2;
 /// The time limit of a row.
 const ROW_TIMEOUT: Duration = Duration::from_secs(150);
