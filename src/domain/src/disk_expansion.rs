@@ -7,6 +7,7 @@ pub(crate) mod tests;
 use kubevirt_api::vmi::Vmi;
 
 use crate::disk_backend::DiskBackend;
+use crate::host_facts::HostFacts;
 use crate::libvirt_spec::{Disk, DomainSpec};
 
 /// The size of images is a multiple of a mebibyte.
@@ -47,9 +48,10 @@ impl ImageExpansion {
 }
 
 /// The disks with image files on claims whose size is known.
-pub fn image_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<ImageExpansion> {
-    let disks = spec.devices.disks.iter();
-    disks.filter_map(|disk| expansion(vmi, disk)).collect()
+pub fn image_expansions(vmi: &Vmi, host: &HostFacts, spec: &DomainSpec) -> Vec<ImageExpansion> {
+    expandable_disks(host, spec)
+        .filter_map(|disk| expansion(vmi, disk))
+        .collect()
 }
 
 /// A disk of a running VM on a claim, which may be larger than the disk.
@@ -87,14 +89,22 @@ impl LiveExpansion {
 }
 
 /// The disks on claims, all of which may have to be expanded while the VM runs.
-pub fn live_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<LiveExpansion> {
-    let disks = spec.devices.disks.iter();
+pub fn live_expansions(vmi: &Vmi, host: &HostFacts, spec: &DomainSpec) -> Vec<LiveExpansion> {
     let live_expansion = |disk| {
         expansion(vmi, disk)
             .map(LiveExpansion::File)
             .or_else(|| device_expansion(vmi, disk))
     };
-    disks.filter_map(live_expansion).collect()
+    expandable_disks(host, spec)
+        .filter_map(live_expansion)
+        .collect()
+}
+
+/// The disks that the cluster's version of KubeVirt expands, if their claims grow.
+fn expandable_disks<'a>(host: &HostFacts, spec: &'a DomainSpec) -> impl Iterator<Item = &'a Disk> {
+    let is_by_option = host.behaviour().expands_disks_by_option;
+    let disks = spec.devices.disks.iter();
+    disks.filter(move |disk| !is_by_option || disk.expand_disks_enabled == Some(true))
 }
 
 fn device_expansion(vmi: &Vmi, disk: &Disk) -> Option<LiveExpansion> {

@@ -5,10 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubevirt_api::vmi::{BLOCK, VolumeStatus};
 use serde::{Deserialize, Serialize};
 
+use crate::kubevirt_version::{Behaviour, KubeVirtVersion};
+
 /// Facts that the launcher collects before it converts a VMI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostFacts {
+    /// The cluster's KubeVirt: `1.8`, `1.9` or `1.10`.
+    #[serde(rename = "kubevirtVersion")]
+    pub kubevirt_version: KubeVirtVersion,
     /// The architecture as Go names it: `amd64`, `arm64`, `s390x`.
     pub architecture: String,
     /// Whether to fall back to emulation if there is no KVM (`--allow-emulation`).
@@ -60,6 +65,8 @@ pub struct HostFacts {
     pub log_verbosity: u32,
     /// Whether a device plugin provides an iommufd.
     pub iommufd: bool,
+    /// The content of `/proc/sys/net/vsock/ns_mode`, `global` or `local`; `None` where the kernel has no such file.
+    pub vsock_ns_mode: Option<String>,
 }
 
 /// The pod's interfaces, as the cluster describes them.
@@ -124,6 +131,10 @@ pub struct BlockSizes {
 }
 
 impl HostFacts {
+    pub(crate) fn behaviour(&self) -> Behaviour {
+        self.kubevirt_version.behaviour()
+    }
+
     /// Whether a volume is a block device: as found in the pod, else by the VMI's status.
     pub(crate) fn is_block(&self, volume: &str, status: Option<&VolumeStatus>) -> bool {
         let is_reported = || status.and_then(|status| status.volume_mode()) == Some(BLOCK);
@@ -135,6 +146,7 @@ impl HostFacts {
 impl Default for HostFacts {
     fn default() -> Self {
         Self {
+            kubevirt_version: KubeVirtVersion::default(),
             architecture: "amd64".into(),
             allow_emulation: false,
             kvm_available: true,
@@ -159,6 +171,7 @@ impl Default for HostFacts {
             serves_migration_hook: true,
             log_verbosity: 0,
             iommufd: false,
+            vsock_ns_mode: None,
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod guest_agent_access_credentials;
 pub mod host_facts;
 pub mod host_numa_topology;
 pub mod hotplug_ports;
+pub mod kubevirt_version;
 pub mod libvirt_spec;
 mod memory_amount;
 pub mod migration;

@@ -11,6 +11,7 @@ use crate::convert::conversion_purpose::Purpose;
 use crate::convert::cpu_topology;
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::CpuTopology;
 
 /// The inputs of a conversion, and values that several steps derive from them.
@@ -73,6 +74,10 @@ impl<'a> Context<'a> {
                 .map(String::as_str)
                 .collect(),
         })
+    }
+
+    pub(crate) fn behaviour(&self) -> Behaviour {
+        self.host.behaviour()
     }
 
     pub(crate) fn devices(&self) -> &'a Devices {

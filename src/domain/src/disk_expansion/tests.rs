@@ -16,7 +16,7 @@ pub(crate) const VMI_WITH_CLAIM: &str = r#"{"metadata":{"name":"vm","namespace":
 fn image_size_is_limited_by_claim_and_file_system() {
     let vmi = Vmi::from_json(VMI_WITH_CLAIM.replace("STATE", "Disabled").as_bytes()).unwrap();
     let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
-    let expansions = image_expansions(&vmi, &spec);
+    let expansions = image_expansions(&vmi, &HostFacts::default(), &spec);
     let [expansion] = expansions.as_slice() else {
         panic!("{expansions:?}")
     };
@@ -25,7 +25,7 @@ fn image_size_is_limited_by_claim_and_file_system() {
         (1 << 30, "raw")
     );
     assert_eq!(
-        live_expansions(&vmi, &spec),
+        live_expansions(&vmi, &HostFacts::default(), &spec),
         [LiveExpansion::File(expansion.clone())]
     );
     assert_eq!(
@@ -58,6 +58,9 @@ fn block_devices_are_expanded_only_while_the_vm_runs() {
         path: "/dev/pvc".into(),
         device: "/dev/pvc".into(),
     };
-    assert_eq!(live_expansions(&vmi, &spec), [device]);
-    assert_eq!(image_expansions(&vmi, &spec), []);
+    assert_eq!(
+        live_expansions(&vmi, &HostFacts::default(), &spec),
+        [device]
+    );
+    assert_eq!(image_expansions(&vmi, &HostFacts::default(), &spec), []);
 }

@@ -24,6 +24,7 @@ element! {
         block_io: Option<BlockIo> = child "blockio" => "BlockIO";
         filesystem_overhead: Option<String> = child "filesystemOverhead" => "FilesystemOverhead";
         capacity: Option<i64> = child "capacity" => "Capacity";
+        expand_disks_enabled: Option<bool> = child "expandDisksEnabled" => "ExpandDisksEnabled";
         shareable: Option<Shareable> = child "shareable" => "Shareable";
     }
 

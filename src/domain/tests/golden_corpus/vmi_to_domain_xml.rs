@@ -1,11 +1,13 @@
 //! The cases in vmi-to-domain-xml/: VMI, options and host facts to domain XML or an error.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use domain::convert::convert;
 use domain::domain_spec_to_xml::render;
 use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host_facts::HostFacts;
+use domain::kubevirt_version::KubeVirtVersion;
 use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -29,58 +31,130 @@ impl DirectIoProbe for Node {
     }
 }
 
-fn directory() -> PathBuf {
-    corpus().join("vmi-to-domain-xml")
+/// Cases: files with their inputs, and what a version of KubeVirt makes of them.
+struct Cases {
+    version: KubeVirtVersion,
+    inputs: PathBuf,
+    /// The first directory that has a result of the case is right. The last one has a result of each case.
+    results: Vec<PathBuf>,
 }
 
-fn host() -> HostFacts {
-    serde_json::from_str(&read(&directory().join("host.json"))).unwrap()
-}
-
-fn convert_case(case: &str) -> Result<DomainSpec, String> {
-    let file = |ending: &str| read(&directory().join(format!("{case}{ending}")));
-    let vmi = Vmi::from_json(file(".vmi.json").as_bytes()).map_err(|error| error.to_string())?;
-    let options: Options = serde_json::from_str(&file(".options.json")).unwrap();
-    convert(&vmi, &options, &host()).map_err(|error| error.to_string())
-}
-
-fn check_case(case: &str) -> Result<(), String> {
-    let file = |ending: &str| directory().join(format!("{case}{ending}"));
-    if file(".error").exists() {
-        return match convert_case(case) {
-            Err(message) if message == read(&file(".error")).trim() => Ok(()),
-            other => Err(format!("expected an error, got {other:?}")),
+impl Cases {
+    /// The cases of `directory`, with the results of `version` where it differs from v1.9.
+    fn of(directory: &str, version: KubeVirtVersion) -> Self {
+        let (inputs, differing) = match directory {
+            "vmi-to-domain-xml" => (directory.to_owned(), format!("{directory}-")),
+            _ => (format!("{directory}/v1.9.0"), format!("{directory}/")),
         };
-    }
-    let mut spec = convert_case(case)?;
-    compare_xml_and_json::compare_xml(&read(&file(".xml")), &render(&spec))?;
-    if file(".driver-modes.xml").exists() {
-        let node = Node {
-            direct_io: host().direct_io,
+        let differing = match version {
+            KubeVirtVersion::V1_8 => Some(format!("{differing}v1.8.4")),
+            KubeVirtVersion::V1_9 => None,
+            KubeVirtVersion::V1_10 => Some(format!("{differing}main")),
         };
-        set_driver_modes(&mut spec, &node).map_err(|error| error.to_string())?;
-        compare_xml_and_json::compare_xml(&read(&file(".driver-modes.xml")), &render(&spec))
-            .map_err(|error| format!("with driver modes: {error}"))?;
+        let results = differing.into_iter().chain([inputs]);
+        Self {
+            version,
+            inputs: corpus().join(directory),
+            results: results.map(|directory| corpus().join(directory)).collect(),
+        }
     }
-    Ok(())
+
+    fn v1_9() -> Self {
+        Self::of("vmi-to-domain-xml", KubeVirtVersion::V1_9)
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        names(&self.inputs, ".vmi.json")
+    }
+
+    fn host(&self, case: &str) -> HostFacts {
+        let own = self.inputs.join(format!("{case}.host.json"));
+        let path = Some(own).filter(|path| path.exists());
+        let path = path.unwrap_or_else(|| self.inputs.join("host.json"));
+        HostFacts {
+            kubevirt_version: self.version,
+            ..serde_json::from_str(&read(&path)).unwrap()
+        }
+    }
+
+    fn convert(&self, case: &str) -> Result<DomainSpec, String> {
+        let file = |ending: &str| read(&self.inputs.join(format!("{case}{ending}")));
+        let vmi = Vmi::from_json(file(".vmi.json").as_bytes());
+        let vmi = vmi.map_err(|error| error.to_string())?;
+        let options: Options = serde_json::from_str(&file(".options.json")).unwrap();
+        convert(&vmi, &options, &self.host(case)).map_err(|error| error.to_string())
+    }
+
+    /// The file with a case's result, without its ending.
+    fn result(&self, case: &str) -> PathBuf {
+        let has_result = |directory: &&PathBuf| {
+            let exists = |ending| directory.join(format!("{case}{ending}")).exists();
+            exists(".xml") || exists(".error")
+        };
+        let directory = self.results.iter().find(has_result);
+        directory
+            .unwrap_or_else(|| panic!("no result of {case}"))
+            .join(case)
+    }
+
+    fn check(&self, case: &str) -> Result<(), String> {
+        let result = self.result(case);
+        let file = |ending: &str| PathBuf::from(format!("{}{ending}", result.display()));
+        if file(".error").exists() {
+            return match self.convert(case) {
+                Err(message) if message == read(&file(".error")).trim() => Ok(()),
+                other => Err(format!("expected an error, got {other:?}")),
+            };
+        }
+        let mut spec = self.convert(case)?;
+        compare_xml_and_json::compare_xml(&read(&file(".xml")), &render(&spec))?;
+        if file(".driver-modes.xml").exists() {
+            let node = Node {
+                direct_io: self.host(case).direct_io,
+            };
+            set_driver_modes(&mut spec, &node).map_err(|error| error.to_string())?;
+            compare_xml_and_json::compare_xml(&read(&file(".driver-modes.xml")), &render(&spec))
+                .map_err(|error| format!("with driver modes: {error}"))?;
+        }
+        Ok(())
+    }
 }
 
 #[test]
 fn vmis_convert_to_domains() {
-    run(
-        "vmi-to-domain-xml",
-        &names(&directory(), ".vmi.json"),
-        check_case,
-    );
+    for version in KubeVirtVersion::ALL {
+        let cases = Cases::of("vmi-to-domain-xml", version);
+        run("vmi-to-domain-xml", &cases.names(), |case| {
+            cases
+                .check(case)
+                .map_err(|error| format!("{version}: {error}"))
+        });
+    }
+}
+
+/// v1.8 pins the threads of an IO thread pool to CPUs that the pod may not have; this launcher does as later versions.
+#[test]
+fn what_versions_convert_differently_is_converted_so() {
+    let has_later_rule = |case: &str| case.starts_with("pool");
+    let v1_9 = Cases::of("version-differences", KubeVirtVersion::V1_9);
+    for version in KubeVirtVersion::ALL {
+        let cases = Cases::of("version-differences", version);
+        run("version-differences", &cases.names(), |case| {
+            let cases = if has_later_rule(case) { &v1_9 } else { &cases };
+            cases
+                .check(case)
+                .map_err(|error| format!("{version}: {error}"))
+        });
+    }
 }
 
 /// Hook sidecars that edit the text expect that of Go's encoder: pairs of tags, escapes, quotes, order, tabs.
 #[test]
 fn rendered_domains_are_the_text_that_kubevirt_writes() {
-    let cases = names(&directory(), ".vmi.json");
-    run("vmi-to-domain-xml", &cases, |case| {
-        let path = directory().join(format!("{case}.xml"));
-        let Ok(spec) = convert_case(case) else {
+    let cases = Cases::v1_9();
+    run("vmi-to-domain-xml", &cases.names(), |case| {
+        let path = cases.inputs.join(format!("{case}.xml"));
+        let Ok(spec) = cases.convert(case) else {
             return Ok(());
         };
         let (expected, rendered) = (read(&path), render(&spec));
@@ -96,8 +170,9 @@ fn rendered_domains_are_the_text_that_kubevirt_writes() {
 /// Parsing the rendered domain gives the same domain.
 #[test]
 fn rendered_domains_parse_to_themselves() {
-    for case in names(&directory(), ".vmi.json") {
-        let Ok(mut spec) = convert_case(&case) else {
+    let cases = Cases::v1_9();
+    for case in cases.names() {
+        let Ok(mut spec) = cases.convert(&case) else {
             continue;
         };
         // As in KubeVirt, elements and attributes with a namespace prefix are written and not parsed.
@@ -117,7 +192,7 @@ fn vmi_of_the_recorded_life_cycle_converts() {
         read(&corpus().join("launcher-transcripts/vmi-of-all-transcripts.json")).as_bytes(),
     )
     .unwrap();
-    let spec = convert(&vmi, &Options::default(), &host()).unwrap();
+    let spec = convert(&vmi, &Options::default(), &Cases::v1_9().host("")).unwrap();
     assert_eq!(spec.name, "default_vm1");
     assert_eq!(vmi.grace_period_seconds(), 5);
 }

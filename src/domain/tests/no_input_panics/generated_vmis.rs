@@ -121,7 +121,7 @@ fn run_all(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
     let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec, &host);
-    for expansion in image_expansions(&vmi, &spec) {
+    for expansion in image_expansions(&vmi, &host, &spec) {
         let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| expansion.size(usable));
         assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{expansion:?}");
     }

@@ -209,7 +209,7 @@ impl BootResources {
             };
             spec = blocking::file_call("probing the disks' file systems", FILE_TIMEOUT, probe)
                 .await??;
-            disk_images::expand(&image_expansions(vmi, &spec), &self.tools).await;
+            disk_images::expand(&image_expansions(vmi, facts, &spec), &self.tools).await;
         }
         Ok(PreparedDisks { spec, cloud_init })
     }

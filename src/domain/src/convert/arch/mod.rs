@@ -8,6 +8,7 @@ use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
 pub use amd64::SEV_FIRMWARE;
 
@@ -43,12 +44,12 @@ pub(crate) trait Architecture: Sync {
     /// Whether the guest gets SMBIOS tables.
     fn has_smbios(&self) -> bool;
 
-    /// The UEFI image, chosen among the files in the firmware directory if they are known.
+    /// The UEFI image, chosen among the files in the host's firmware directory if they are known.
     fn uefi_image(
         &self,
         secure_boot: bool,
         protection: Protection,
-        installed: Option<&[String]>,
+        host: &HostFacts,
     ) -> Result<FirmwareImage, ConvertError>;
 
     /// Whether the firmware that libvirt chooses has its variables in a file (`<nvram>`).
@@ -76,7 +77,11 @@ pub(crate) trait Architecture: Sync {
     fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer>;
 
     /// Protection of the guest from its host, if the VMI requests it.
-    fn launch_security(&self, vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError>;
+    fn launch_security(
+        &self,
+        vmi: &Vmi,
+        behaviour: Behaviour,
+    ) -> Result<Option<LaunchSecurity>, ConvertError>;
 
     /// libvirt's model of virtio devices.
     fn virtio_model(&self, is_transitional: bool) -> &'static str;

@@ -7,7 +7,7 @@ use crate::libvirt_spec::DomainSpec;
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let (native, missing) = match context.host.hypervisor.as_str() {
         "hyperv-direct" => ("hyperv", "MSHV not present"),
-        _ => ("kvm", "kvm not present and emulation is not allowed"),
+        _ => ("kvm", context.behaviour().kvm_missing),
     };
     spec.kind = match (context.host.kvm_available, context.host.allow_emulation) {
         (true, _) => native.into(),

@@ -11,8 +11,8 @@ use crate::convert::compute::memory;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{
-    DomainSpec, HugePage, MemNode, MemoryAllocation, NoSharePages, Numa, NumaCell, NumaTune,
-    NumaTuneMemory,
+    DomainSpec, HugePage, MemNode, MemoryAllocation, NoSharePages, Numa, NumaCell,
+    NumaCellDistances, NumaCellSibling, NumaTune, NumaTuneMemory,
 };
 
 /// A guest cell: the host's cell, and the vCPUs pinned to it.
@@ -43,7 +43,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let sizes = CellSizes::new(memory::guest_memory(context.vmi), page, cells.len())?;
     spec.numa_tune = Some(numa_tune(&cells));
     spec.cpu.numa = Some(Numa {
-        cells: cell_elements(&cells, &sizes),
+        cells: cell_elements(&cells, &sizes, context.behaviour().numa_distances),
     });
     set_memory_backing(spec, page, cells.len(), cpu.realtime.is_some());
     Ok(())
@@ -149,15 +149,31 @@ impl CellSizes {
     }
 }
 
-fn cell_elements(cells: &[GuestCell<'_>], sizes: &CellSizes) -> Vec<NumaCell> {
+fn cell_elements(cells: &[GuestCell<'_>], sizes: &CellSizes, has_distances: bool) -> Vec<NumaCell> {
     let element = |(index, cell): (usize, &GuestCell<'_>)| NumaCell {
         id: index.to_string(),
         cpus: join(&cell.vcpus),
         memory: Some(sizes.bytes(index)),
         unit: "b".into(),
+        distances: has_distances
+            .then(|| distances(cell.host_cell, cells))
+            .flatten(),
         ..NumaCell::default()
     };
     cells.iter().enumerate().map(element).collect()
+}
+
+/// The distances from a host cell to those that the guest has, by the guest's numbers; `None` if the host tells none.
+fn distances(from: &Cell, cells: &[GuestCell<'_>]) -> Option<NumaCellDistances> {
+    let guest_cell = |host: u32| cells.iter().position(|cell| cell.host_cell.id == host);
+    let siblings = from.distances.iter().filter_map(|sibling| {
+        Some(NumaCellSibling {
+            id: guest_cell(sibling.id)?.to_string(),
+            value: sibling.value,
+        })
+    });
+    let siblings: Vec<_> = siblings.collect();
+    (!siblings.is_empty()).then_some(NumaCellDistances { siblings })
 }
 
 fn join(numbers: &[u32]) -> String {

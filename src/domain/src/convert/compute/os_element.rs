@@ -93,7 +93,10 @@ fn add_kernel(
 fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), ConvertError> {
     if acpi.slic_name_ref.is_empty() && acpi.msdm_name_ref.is_empty() {
         return Err(ConvertError::invalid(
-            "No ACPI tables were set. Expecting at least one.",
+            match context.behaviour().acpi_errors_in_lower_case {
+                true => "no ACPI tables were set, expecting at least one",
+                false => "No ACPI tables were set. Expecting at least one.",
+            },
         ));
     }
     let mut tables = OsAcpi::default();
@@ -107,12 +110,16 @@ fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), Conve
 }
 
 fn acpi_table(context: &Context<'_>, kind: &str, volume: &str) -> Result<AcpiTable, ConvertError> {
+    let firmware = match context.behaviour().acpi_errors_in_lower_case {
+        true => "firmware",
+        false => "Firmware",
+    };
     match context.vmi.volume(volume) {
         None => Err(ConvertError::invalid(format!(
-            "Firmware's volume for {kind} was not found"
+            "{firmware}'s volume for {kind} was not found"
         ))),
         Some(source) if source.secret.is_none() => Err(ConvertError::invalid(format!(
-            "Firmware's volume type is unsupported for {kind}"
+            "{firmware}'s volume type is unsupported for {kind}"
         ))),
         Some(_) => Ok(AcpiTable {
             path: format!("{SECRETS_DIR}/{volume}/{kind}.bin"),

@@ -22,10 +22,9 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
 }
 
 fn image(context: &Context<'_>, secure_boot: bool) -> Result<FirmwareImage, ConvertError> {
-    let installed = context.host.firmware_files.as_deref();
     context
         .architecture
-        .uefi_image(secure_boot, context.protection, installed)
+        .uefi_image(secure_boot, context.protection, context.host)
 }
 
 fn has_secure_boot(efi: &Efi) -> bool {
@@ -40,7 +39,7 @@ fn is_chosen_by_libvirt(context: &Context<'_>, efi: &Efi) -> bool {
 
 pub(crate) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), ConvertError> {
     let secure = has_secure_boot(efi);
-    let protection = context.protection;
+    let (protection, behaviour) = (context.protection, context.behaviour());
     if is_chosen_by_libvirt(context, efi) {
         request_from_libvirt(context, os);
         return Ok(());
@@ -49,7 +48,9 @@ pub(crate) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), C
     let directory = &context.host.ovmf_path;
     os.boot_loader = Some(Loader {
         read_only: "yes".into(),
-        secure: yes_no(secure && !protection.has_keys_in_firmware()),
+        secure: yes_no(
+            secure && !(behaviour.tdx_has_quote_service && protection.has_keys_in_firmware()),
+        ),
         kind: if protection.is_stateless() {
             "rom"
         } else {

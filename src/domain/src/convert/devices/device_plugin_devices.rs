@@ -6,6 +6,7 @@ use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::device_plugin_addresses::{AddressKind, DevicePool};
 use crate::convert::devices::{hostdev_element, resource_claim_devices};
 use crate::convert::error::ConvertError;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Address, Alias, HostDevice, HostDeviceSource};
 
 /// A device that the VMI requests.
@@ -101,7 +102,7 @@ fn from_plugin(
             continue;
         };
         let result = match kind {
-            AddressKind::Pci => pci(device, address),
+            AddressKind::Pci => pci(device, address, context.behaviour()),
             AddressKind::Mdev => Ok(mdev(device, address)),
             AddressKind::Usb => usb(device, address),
         };
@@ -112,19 +113,17 @@ fn from_plugin(
     Ok(devices)
 }
 
-fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
+fn pci(request: &Request<'_>, address: &str, behaviour: Behaviour) -> Result<HostDevice, String> {
     let mut device =
         hostdev_element::pci_device(format!("{}{}", request.alias_prefix, request.name), address)
             .map_err(|error| format!("failed to create PCI device for {}: {error}", request.name))?;
     if let Some(display) = request
         .display
-        .filter(|display| display.enabled == Some(true))
+        .filter(|display| behaviour.gpu_by_pci_has_display && display.enabled == Some(true))
     {
-        let ram_fb = display.ram_fb.as_ref();
-        hostdev_element::enable_display(
-            &mut device,
-            ram_fb.is_some_and(|ram_fb| ram_fb.enabled == Some(true)),
-        );
+        let ram_fb = display.ram_fb.as_ref().and_then(|ram_fb| ram_fb.enabled);
+        let ram_fb = ram_fb.unwrap_or(behaviour.gpu_by_pci_has_ramfb);
+        hostdev_element::enable_display(&mut device, ram_fb);
     }
     Ok(device)
 }

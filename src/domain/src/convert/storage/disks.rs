@@ -67,7 +67,7 @@ pub(crate) fn convert<'a>(
         set_disk_target(context, source, target, name, &mut disk)?;
     } else if let Some(target) = &source.lun {
         let name = names.take(source, &format!("{field}.lun.bus"))?;
-        set_lun_target(target, name, &mut disk);
+        set_lun_target(context, target, name, &mut disk);
     } else if let Some(target) = &source.cdrom {
         let name = names.take(source, &format!("{field}.cdrom.bus"))?;
         set_cdrom_target(target, name, &mut disk);
@@ -136,14 +136,20 @@ fn set_shareable(source: &vmi::Disk, disk: &mut Disk) -> Result<(), ConvertError
     Ok(())
 }
 
-fn set_lun_target(target: &vmi::LunTarget, name: DeviceName, disk: &mut Disk) {
+fn set_lun_target(
+    context: &Context<'_>,
+    target: &vmi::LunTarget,
+    name: DeviceName,
+    disk: &mut Disk,
+) {
     disk.device = "lun".into();
     disk.read_only = target.read_only.then(ReadOnly::default);
     set_target(&target.bus, name, disk);
     if target.reservation {
+        let can_migrate = context.behaviour().migrates_reservations;
         disk.source.reservations = Some(Reservations {
             managed: "no".into(),
-            migration: "yes".into(),
+            migration: if can_migrate { "yes" } else { "" }.into(),
             source_reservations: Some(SourceReservations {
                 kind: "unix".into(),
                 path: PR_HELPER_SOCKET.into(),
@@ -191,6 +197,9 @@ fn set_discard_and_capacity(context: &Context<'_>, source: &vmi::Disk, disk: &mu
         disk.capacity = storage(&claim.capacity)
             .zip(storage(&claim.requests))
             .map(|(capacity, request)| capacity.min(request));
+        disk.expand_disks_enabled = (context.behaviour().expands_disks_by_option
+            && context.cluster.expand_disks_enabled)
+            .then_some(true);
     }
 }
 

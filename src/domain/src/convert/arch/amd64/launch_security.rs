@@ -6,6 +6,7 @@
 use kubevirt_api::vmi::{self, Sev, Vmi};
 
 use crate::convert::error::ConvertError;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{LaunchSecurity, QuoteGenerationService};
 
 const SEV_NO_DEBUG: u32 = 1 << 0;
@@ -15,7 +16,10 @@ const SNP_RESERVED: u32 = 1 << 17;
 /// The annotation with the socket of TDX's quote generation service.
 const QUOTE_SOCKET_ANNOTATION: &str = "kubevirt.io/qgs-socket-path";
 
-pub(crate) fn launch_security(vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError> {
+pub(crate) fn launch_security(
+    vmi: &Vmi,
+    behaviour: Behaviour,
+) -> Result<Option<LaunchSecurity>, ConvertError> {
     let Some(security) = &vmi.spec.domain.launch_security else {
         return Ok(None);
     };
@@ -42,7 +46,7 @@ pub(crate) fn launch_security(vmi: &Vmi) -> Result<Option<LaunchSecurity>, Conve
             policy: format!("{:#x}", SNP_SMT | SNP_RESERVED),
             ..LaunchSecurity::default()
         }),
-        vmi::LaunchSecurity { tdx: Some(_), .. } => Some(tdx_element(vmi)),
+        vmi::LaunchSecurity { tdx: Some(_), .. } => Some(tdx_element(vmi, behaviour)),
         _ => None,
     })
 }
@@ -66,13 +70,17 @@ fn sev_element(sev: &Sev) -> LaunchSecurity {
     }
 }
 
-fn tdx_element(vmi: &Vmi) -> LaunchSecurity {
-    let socket = vmi.annotation(QUOTE_SOCKET_ANNOTATION).unwrap_or_default();
+fn tdx_element(vmi: &Vmi, behaviour: Behaviour) -> LaunchSecurity {
     LaunchSecurity {
         kind: "tdx".into(),
-        quote_generation_service: Some(QuoteGenerationService {
-            path: socket.into(),
-        }),
+        quote_generation_service: behaviour
+            .tdx_has_quote_service
+            .then(|| QuoteGenerationService {
+                path: vmi
+                    .annotation(QUOTE_SOCKET_ANNOTATION)
+                    .unwrap_or_default()
+                    .into(),
+            }),
         ..LaunchSecurity::default()
     }
 }

@@ -10,6 +10,8 @@ use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 use crate::convert::arch::guest_protection::Protection;
 use crate::convert::arch::{Architecture, FirmwareImage, pci_virtio_model};
 use crate::convert::error::ConvertError;
+use crate::host_facts::HostFacts;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
 pub use ovmf::SEV_FIRMWARE;
 
@@ -50,9 +52,9 @@ impl Architecture for Amd64 {
         &self,
         secure_boot: bool,
         protection: Protection,
-        installed: Option<&[String]>,
+        host: &HostFacts,
     ) -> Result<FirmwareImage, ConvertError> {
-        ovmf::image(secure_boot, protection, installed)
+        ovmf::image(secure_boot, protection, host)
     }
 
     fn has_nvram_with_chosen_firmware(&self) -> bool {
@@ -87,8 +89,12 @@ impl Architecture for Amd64 {
         tsc::timer(vmi).into_iter().collect()
     }
 
-    fn launch_security(&self, vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError> {
-        launch_security::launch_security(vmi)
+    fn launch_security(
+        &self,
+        vmi: &Vmi,
+        behaviour: Behaviour,
+    ) -> Result<Option<LaunchSecurity>, ConvertError> {
+        launch_security::launch_security(vmi, behaviour)
     }
 
     fn virtio_model(&self, is_transitional: bool) -> &'static str {

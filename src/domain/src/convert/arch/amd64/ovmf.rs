@@ -3,19 +3,21 @@
 use crate::convert::arch::FirmwareImage;
 use crate::convert::arch::guest_protection::Protection;
 use crate::convert::error::ConvertError;
+use crate::host_facts::HostFacts;
 
 /// The firmware of SEV guests, whose digest is part of a launch measurement.
 pub const SEV_FIRMWARE: &str = "OVMF_CODE.cc.fd";
 
-/// Chooses an image among the installed files, or the default names if the files are unknown.
+/// Chooses an image among the host's files, or the default names if the files are unknown.
 pub(crate) fn image(
     secure: bool,
     protection: Protection,
-    files: Option<&[String]>,
+    host: &HostFacts,
 ) -> Result<FirmwareImage, ConvertError> {
-    let image = match files {
+    let prefers_secure_boot = host.behaviour().prefers_secure_boot_image;
+    let image = match &host.firmware_files {
         None => default_image(secure, protection),
-        Some(files) => installed_image(secure, protection, |name| {
+        Some(files) => installed_image(secure, protection, prefers_secure_boot, |name| {
             files.iter().any(|file| file == name)
         }),
     };
@@ -44,11 +46,12 @@ fn default_image(secure: bool, protection: Protection) -> Option<FirmwareImage> 
 fn installed_image(
     secure: bool,
     protection: Protection,
+    prefers_secure_boot: bool,
     has: impl Fn(&&str) -> bool,
 ) -> Option<FirmwareImage> {
     let images: &[(&'static str, &'static str)] = match (protection, secure) {
         (Protection::None, true) => &[("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd")],
-        (Protection::None, false) if has(&"OVMF_VARS.secboot.fd") => &[
+        (Protection::None, false) if prefers_secure_boot && has(&"OVMF_VARS.secboot.fd") => &[
             ("OVMF_CODE.secboot.fd", "OVMF_VARS.fd"),
             ("OVMF_CODE.fd", "OVMF_VARS.fd"),
         ],
@@ -78,7 +81,8 @@ mod tests {
     #[test]
     fn image_depends_on_the_installed_files() {
         let code = |secure, protection, files: &[&str]| {
-            installed_image(secure, protection, |name| files.contains(name)).map(|image| image.code)
+            installed_image(secure, protection, true, |name| files.contains(name))
+                .map(|image| image.code)
         };
         let without_secure_boot = ["OVMF_CODE.fd", "OVMF_VARS.fd"];
         let all_files = [

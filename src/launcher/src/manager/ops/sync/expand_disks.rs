@@ -29,7 +29,7 @@ pub(super) async fn expand_disks(
     domain: &Arc<dyn Domain>,
     absent: &[String],
 ) {
-    let mut expansions = live_expansions(vmi, spec);
+    let mut expansions = live_expansions(vmi, &vm.boot_resources.facts, spec);
     expansions.retain(|expansion| !absent.iter().any(|volume| volume == expansion.volume()));
     if expansions.is_empty() || vm.boot_resources.test_driver {
         return;
