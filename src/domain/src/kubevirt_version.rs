@@ -24,6 +24,28 @@ pub enum KubeVirtVersion {
     V1_10,
 }
 
+/// The version whose behaviour a release gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Support {
+    /// The version.
+    pub version: KubeVirtVersion,
+    /// Whether the release is newer than every version in the table, and gets the newest one's behaviour.
+    pub is_newer: bool,
+}
+
+/// A release that this launcher cannot stand in for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedRelease {
+    /// The text does not begin with `v` and two numbers.
+    #[error("{0:?} is no release of KubeVirt such as v1.8.4, v1.9.0 or v1.10")]
+    NotARelease(String),
+    /// The release is older than the oldest version in the table.
+    #[error(
+        "KubeVirt {0} is not supported: this launcher stands in for those of v1.8, v1.9 and v1.10"
+    )]
+    TooOld(String),
+}
+
 /// Which versions of KubeVirt do what. A field that is true for one version alone is named after what that version does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
@@ -56,6 +78,27 @@ pub struct Behaviour {
 impl KubeVirtVersion {
     /// All versions, oldest first.
     pub const ALL: [Self; 3] = [Self::V1_8, Self::V1_9, Self::V1_10];
+
+    /// The version whose behaviour a release gets: `v1.9.0`, `1.10`, or what `git describe` makes of a commit after one.
+    ///
+    /// # Errors
+    /// [`UnsupportedRelease`] if the text is no release, or the release is older than v1.8.
+    pub fn supporting(release: &str) -> Result<Support, UnsupportedRelease> {
+        let numbers = release.strip_prefix('v').unwrap_or(release);
+        let mut numbers = numbers.split(|letter: char| !letter.is_ascii_digit());
+        let mut number = || numbers.next()?.parse::<u32>().ok();
+        let (Some(major), Some(minor)) = (number(), number()) else {
+            return Err(UnsupportedRelease::NotARelease(release.to_owned()));
+        };
+        let (version, is_newer) = match (major, minor) {
+            (0, _) | (1, 0..=7) => return Err(UnsupportedRelease::TooOld(release.to_owned())),
+            (1, 8) => (Self::V1_8, false),
+            (1, 9) => (Self::V1_9, false),
+            (1, 10) => (Self::V1_10, false),
+            _ => (Self::V1_10, true),
+        };
+        Ok(Support { version, is_newer })
+    }
 
     /// What this version does.
     #[must_use]

@@ -34,6 +34,8 @@ pub struct MigrationOptions {
     pub allow_workload_disruption: bool,
     /// Detects a stall from memory iterations, instead of by the two timeouts.
     pub stall_detector_options: Option<StallDetectorOptions>,
+    /// Raises the maximum downtime in steps, from KubeVirt v1.10 on.
+    pub downtime_tuning: Option<DowntimeTuning>,
     /// The compression of memory: `zstd`, `none` or empty.
     pub compression: Option<String>,
 }
@@ -43,9 +45,23 @@ pub struct MigrationOptions {
 #[error("{0:?} is no method of compression that KubeVirt has")]
 pub struct UnknownCompression(pub String);
 
+/// How the maximum downtime is raised to [`MigrationOptions::max_downtime_ms`]. Missing values are KubeVirt's defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DowntimeTuning {
+    /// The first maximum downtime in milliseconds.
+    pub initial_ms: Option<i64>,
+    /// The number of steps from the first to the last value.
+    pub steps: Option<i32>,
+    /// The iteration over the guest's memory before which there is no step.
+    pub start_after_iteration: Option<i64>,
+    /// The smallest number of seconds between two steps.
+    pub cooldown_seconds: Option<i32>,
+}
+
 /// How a migration that does not converge is detected and handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
+#[serde(from = "SentStallDetectorOptions")]
 pub struct StallDetectorOptions {
     /// Relative tolerance when the remaining memory is compared with its smallest value so far.
     pub stall_margin: f64,
@@ -63,6 +79,63 @@ pub struct StallDetectorOptions {
     pub search_local_minima: bool,
     /// The timeout of the whole migration, as a multiple of the completion timeout.
     pub completion_timeout_factor: f64,
+}
+
+/// The options as a cluster sends them. Up to v1.9 `EwmaAlpha` and the factors are numbers and `StallMargin` is a fraction,
+/// from v1.10 on they are quantities and a percentage.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct SentStallDetectorOptions {
+    stall_margin: f64,
+    stall_progress_timeout: u64,
+    switchover_timeout: u64,
+    ewma_alpha: NumberOrQuantity,
+    precopy_possible_factor: NumberOrQuantity,
+    patience_window_decay_factor: NumberOrQuantity,
+    search_local_minima: bool,
+    completion_timeout_factor: NumberOrQuantity,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum NumberOrQuantity {
+    Number(f64),
+    Quantity(Quantity),
+}
+
+impl Default for NumberOrQuantity {
+    fn default() -> Self {
+        Self::Number(0.0)
+    }
+}
+
+impl NumberOrQuantity {
+    #[allow(clippy::cast_precision_loss, reason = "factors are small")]
+    fn value(self) -> f64 {
+        match self {
+            Self::Number(number) => number,
+            Self::Quantity(quantity) => quantity.milli_value() as f64 / 1000.0,
+        }
+    }
+}
+
+impl From<SentStallDetectorOptions> for StallDetectorOptions {
+    fn from(sent: SentStallDetectorOptions) -> Self {
+        let is_percentage = matches!(sent.ewma_alpha, NumberOrQuantity::Quantity(_));
+        Self {
+            stall_margin: match is_percentage {
+                true => sent.stall_margin / 100.0,
+                false => sent.stall_margin,
+            },
+            stall_progress_timeout: sent.stall_progress_timeout,
+            switchover_timeout: sent.switchover_timeout,
+            ewma_alpha: sent.ewma_alpha.value(),
+            precopy_possible_factor: sent.precopy_possible_factor.value(),
+            patience_window_decay_factor: sent.patience_window_decay_factor.value(),
+            search_local_minima: sent.search_local_minima,
+            completion_timeout_factor: sent.completion_timeout_factor.value(),
+        }
+    }
 }
 
 /// Why the options cannot be used.
@@ -213,6 +286,45 @@ mod tests {
         let stall = parse(json).unwrap().stall_detector_options.unwrap();
         assert_eq!((stall.stall_margin, stall.ewma_alpha), (0.04, 0.4));
         assert!(stall.search_local_minima);
+    }
+
+    /// What each version's virt-handler sends for the same cluster and VMI.
+    #[test]
+    fn versions_options_mean_the_same() {
+        let directory = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/corpus/migration-options"
+        );
+        let sent = |version: &str, name: &str| {
+            let path = format!("{directory}/{version}/{name}.options.json");
+            let json = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            MigrationOptions::from_json(&json).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let mut compared = 0;
+        for file in std::fs::read_dir(format!("{directory}/main")).unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            let name = file.strip_suffix(".options.json").unwrap();
+            let latest = sent("main", name);
+            let known_to_v1_9 = MigrationOptions {
+                downtime_tuning: None,
+                ..latest.clone()
+            };
+            assert_eq!(sent("v1.9.0", name), known_to_v1_9, "{name}");
+            let oldest = sent("v1.8.4", name);
+            let known_to_v1_8 = MigrationOptions {
+                // v1.8 sends memory over one connection where post-copy is allowed.
+                parallel_migration_threads: oldest.parallel_migration_threads,
+                max_downtime_ms: 0,
+                stall_detector_options: None,
+                compression: None,
+                ..known_to_v1_9
+            };
+            assert_eq!(oldest, known_to_v1_8, "{name}");
+            compared += 1;
+        }
+        assert!(compared > 10, "{compared}");
+        let tuning = sent("main", "downtime-tuning").downtime_tuning.unwrap();
+        assert_eq!((tuning.initial_ms, tuning.steps), (Some(100), Some(5)));
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod vm_event_queue;
 mod vm_events;
 
 pub use blocking::MAX_THREADS as MAX_BLOCKING_THREADS;
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, KubeVirtRelease, VERSION};
 pub use guest_agent::PollIntervals;
 pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};
 pub use migration_error_log::MigrationErrorLog;

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use virt_launcher::{
     Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
-    logging, process_lifecycle,
+    VERSION, logging, process_lifecycle,
 };
 
 /// Number of async worker threads. Two suffice, because a launcher mostly waits.
@@ -26,18 +27,32 @@ fn main() -> ExitCode {
         Err(error) => {
             // Logging starts only after the flags are read.
             let message = format!("registering for signals: {error}\n");
-            clap::Error::raw(clap::error::ErrorKind::Io, message).exit()
+            clap::Error::raw(ErrorKind::Io, message).exit()
         }
     };
     match Config::read() {
         Ok(config) => exit_without_handlers(start(config, early)),
+        Err(ConfigError::CommandLine(error)) if error.kind() == ErrorKind::DisplayVersion => {
+            print_version(&error)
+        }
         Err(ConfigError::CommandLine(error)) => error.exit(),
-        Err(error) => clap::Error::raw(
-            clap::error::ErrorKind::ValueValidation,
-            format!("{error}\n"),
-        )
-        .exit(),
+        Err(error) => clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit(),
     }
+}
+
+/// `--version`, or `--version --json`.
+fn print_version(text: &clap::Error) -> ! {
+    if std::env::args().any(|argument| argument == "--json") {
+        let (kubevirt, warnings) = virt_launcher::KubeVirtRelease::of_image();
+        let version = serde_json::json!({
+            "version": VERSION,
+            "kubevirt": kubevirt.as_ref().ok().map(|release| release.version.to_string()),
+            "reason": kubevirt.map_or_else(|error| error.to_string(), |release| release.to_string()),
+            "warnings": warnings,
+        });
+        clap::Error::raw(ErrorKind::DisplayVersion, format!("{version}\n")).exit()
+    }
+    text.exit()
 }
 
 /// Starts logging and runs the launcher. Returns the exit code.
@@ -49,8 +64,13 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     };
     if let Err(error) = logging::start(config.verbosity, vmi) {
         let message = format!("starting the log's thread: {error}\n");
-        clap::Error::raw(clap::error::ErrorKind::Io, message).exit()
+        clap::Error::raw(ErrorKind::Io, message).exit()
     }
+    tracing::info!(
+        version = VERSION,
+        "virt-launcher stands in for that of {}",
+        config.kubevirt
+    );
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

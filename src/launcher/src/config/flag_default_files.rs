@@ -43,6 +43,7 @@ impl Flags {
         self.hook_artifacts = self
             .hook_artifacts
             .or_else(|| read("hook-artifacts").map(PathBuf::from));
+        self.kubevirt_version = self.kubevirt_version.or_else(|| read("kubevirt-version"));
         self.pod_info_dir = self
             .pod_info_dir
             .or_else(|| read("pod-info-dir").map(PathBuf::from));

@@ -4,12 +4,15 @@
 //! can also be set by an environment variable, and each but `--hook-policy` by a file of the flag's name in
 //! `/etc/virt-launcher/`; the command line comes first, then the variable, then the file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
 use quantity::go_duration;
+
+use super::newer_flags::without_newer_flags;
 
 /// Parses a boolean flag as Go does.
 pub(super) fn go_bool(text: &str) -> Result<bool, String> {
@@ -20,8 +23,8 @@ pub(super) fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The version, to which `make dist` adds the commit.
-const VERSION: &str = match option_env!("BUILD_VERSION") {
+/// The launcher's version, to which `make dist` adds the commit.
+pub const VERSION: &str = match option_env!("BUILD_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
@@ -180,6 +183,9 @@ pub struct Flags {
     /// /usr/share/virt-launcher/hook-artifacts, if it exists].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN_FLAGS_HEADING)]
     pub hook_artifacts: Option<PathBuf>,
+    /// The cluster's KubeVirt, such as v1.9.0 [default: what the image's /.version says].
+    #[arg(long, value_name = "VERSION", env = "VIRT_LAUNCHER_KUBEVIRT_VERSION", help_heading = OWN_FLAGS_HEADING)]
+    pub kubevirt_version: Option<String>,
     /// Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
     /// [default: /etc/virt-launcher/pod-info].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_POD_INFO_DIR", help_heading = OWN_FLAGS_HEADING)]
@@ -217,12 +223,14 @@ the command line, else from its environment variable, else (but for --hook-polic
 
 impl Flags {
     /// Parses a command line; `arguments[0]` is the program.
-    pub fn read<I, T>(arguments: I) -> Result<Flags, clap::Error>
-    where
-        I: IntoIterator<Item = T>,
-        T: Into<std::ffi::OsString> + Clone,
-    {
+    pub fn read(arguments: &[OsString]) -> Result<Flags, clap::Error> {
         Flags::from_arg_matches(&Flags::clap_command().try_get_matches_from(arguments)?)
+    }
+
+    /// Parses a command line as [`Flags::read`] does, without the flags that only newer launchers have. Also returns those.
+    pub(super) fn read_known(arguments: &[OsString]) -> Result<(Flags, Vec<String>), clap::Error> {
+        let (known, skipped) = without_newer_flags(&Flags::clap_command(), arguments);
+        Ok((Flags::read(&known)?, skipped))
     }
 
     /// The command with Go's notation of booleans: `--x`, `--x=true`, `--x=false`, and no value in a separate argument.

@@ -2,16 +2,23 @@
 
 mod flag_default_files;
 mod flags;
+mod kubevirt_release;
+mod newer_flags;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::kubevirt_version::UnsupportedRelease;
 use hook_host::{Limits, PodConfig, PolicySource, StandingHooks};
 use quantity::go_duration::{self, DurationError};
 
 pub(crate) use flags::Flags;
+pub use flags::VERSION;
+pub use kubevirt_release::KubeVirtRelease;
 
 use flag_default_files::DEFAULTS_DIRECTORY;
+use kubevirt_release::VERSION_FILE;
 
 use crate::paths::Paths;
 
@@ -46,6 +53,9 @@ pub enum ConfigError {
         /// The value of the flag.
         value: String,
     },
+    /// The cluster's KubeVirt is none that the launcher can stand in for.
+    #[error("{0}; --kubevirt-version (or its environment variable or file) can name another")]
+    KubeVirtVersion(#[from] UnsupportedRelease),
     /// A setting is neither true nor false.
     #[error("--{flag} (or its environment variable or file): {reason}")]
     Boolean {
@@ -61,6 +71,8 @@ pub enum ConfigError {
 pub struct Config {
     /// The command line's flags.
     pub flags: Flags,
+    /// The version of KubeVirt that the launcher stands in for.
+    pub kubevirt: KubeVirtRelease,
     /// The launcher's files and directories.
     pub paths: Paths,
     /// The directory of the hooks that `--hook-sidecars` counts.
@@ -88,24 +100,45 @@ impl Config {
     pub fn read() -> Result<Config, ConfigError> {
         let environment = |name: &str| std::env::var(name).ok();
         Config::from_parts(
-            std::env::args_os(),
+            &std::env::args_os().collect::<Vec<_>>(),
             environment,
             Path::new(DEFAULTS_DIRECTORY),
+            Path::new(VERSION_FILE),
         )
     }
 
-    /// Makes the configuration from its sources. The launcher's own flags still read the environment of this process.
-    pub fn from_parts<I, T>(
-        arguments: I,
+    /// Makes the configuration from its sources: `defaults` and `version` are files of the image. The launcher's own flags
+    /// still read the environment of this process.
+    pub fn from_parts(
+        arguments: &[OsString],
         environment: impl Fn(&str) -> Option<String>,
         defaults: &Path,
-    ) -> Result<Config, ConfigError>
-    where
-        I: IntoIterator<Item = T>,
-        T: Into<std::ffi::OsString> + Clone,
-    {
-        let flags = Flags::read(arguments)?.with_defaults_from(defaults);
+        version: &Path,
+    ) -> Result<Config, ConfigError> {
         let mut warnings = Vec::new();
+        let (flags, newer_flags) = match Flags::read_known(arguments)? {
+            // What would be skipped is refused, unless the cluster is newer.
+            (flags, skipped) if skipped.is_empty() => (flags, None),
+            skipping => (skipping.0, Some(skipping.1)),
+        };
+        let flags = flags.with_defaults_from(defaults);
+        let setting = flags.kubevirt_version.as_deref();
+        let standalone_vmi = environment("STANDALONE_VMI");
+        let kubevirt = KubeVirtRelease::find(setting, version, &mut warnings)?;
+        if standalone_vmi.is_some() {
+            // There is no cluster whose version could differ.
+            warnings.clear();
+        }
+        if let Some(skipped) = newer_flags {
+            if !kubevirt.is_newer {
+                Flags::read(arguments)?;
+            }
+            warnings.push(format!(
+                "flags that are not known are skipped: {}",
+                skipped.join(", ")
+            ));
+        }
+        warnings.extend(kubevirt.contradiction(&flags));
         let verbosity = verbosity(&flags, &environment, &mut warnings);
         let hook_limits = hook_limits(&flags)?;
         if hook_limits.compile_unconfined {
@@ -128,11 +161,22 @@ impl Config {
             },
             pod: pod(&flags, defaults)?,
             libvirt_uri: flags.libvirt_uri.clone(),
-            standalone_vmi: environment("STANDALONE_VMI"),
+            standalone_vmi,
             verbosity,
             warnings,
+            kubevirt,
             flags,
         })
+    }
+
+    /// Whether domains that arrive by migration are edited.
+    pub fn serves_migration_hook(&self) -> bool {
+        self.flags.libvirt_hook_server_and_client
+            || self
+                .kubevirt
+                .version
+                .behaviour()
+                .always_serves_migration_hook
     }
 
     /// libvirt's name of the domain: `NAMESPACE_NAME`.

@@ -3,8 +3,106 @@
 use super::*;
 
 fn config(arguments: &[&str]) -> Result<Config, ConfigError> {
-    let arguments = std::iter::once("virt-launcher").chain(arguments.iter().copied());
-    Config::from_parts(arguments, |_| None, Path::new("/nonexistent"))
+    config_of_release("v1.9.0", arguments)
+}
+
+fn config_of_release(release: &str, arguments: &[&str]) -> Result<Config, ConfigError> {
+    let image = tempfile::tempdir().unwrap();
+    let version = image.path().join(".version");
+    std::fs::write(&version, release).unwrap();
+    Config::from_parts(&words(arguments), |_| None, image.path(), &version)
+}
+
+fn words(arguments: &[&str]) -> Vec<OsString> {
+    let words = std::iter::once(&"virt-launcher").chain(arguments);
+    words.map(Into::into).collect()
+}
+
+/// What virt-controller of a version newer than v1.10 might add.
+#[test]
+fn flags_of_newer_releases_are_skipped_with_their_values_and_a_warning() {
+    let newer = [
+        "--name",
+        "vm1",
+        "--quantum=5",
+        "--tier",
+        "gold",
+        "--fast",
+        "--uid",
+        "1234",
+        "--slow",
+    ];
+    let config = config_of_release("v1.12.0", &newer).unwrap();
+    assert_eq!(
+        (config.flags.name.as_str(), config.flags.uid.as_str()),
+        ("vm1", "1234")
+    );
+    let skipped = "flags that are not known are skipped: --quantum=5, --tier gold, --fast, --slow";
+    assert!(
+        config.warnings.iter().any(|warning| warning == skipped),
+        "{:?}",
+        config.warnings
+    );
+    for release in ["v1.8.4", "v1.9.0", "v1.10.0"] {
+        let error = config_of_release(release, &newer).unwrap_err().to_string();
+        assert!(error.contains("--quantum"), "{release}: {error}");
+    }
+}
+
+#[test]
+fn misspelt_flags_stray_words_and_flags_of_hooks_are_errors_for_every_release() {
+    for arguments in [
+        &["--nmae", "vm1"][..],
+        &["--hook-sidecar-count", "2"],
+        &["--hooks", "2"],
+        &["--tier", "gold", "stray"],
+        &["--run-as-nonroo"],
+    ] {
+        let error = config_of_release("v1.12.0", arguments)
+            .unwrap_err()
+            .to_string();
+        let word = arguments.iter().find(|word| error.contains(**word));
+        assert!(word.is_some(), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn release_decides_whether_arriving_domains_are_edited() {
+    let of = |release, arguments: &[&str]| {
+        config_of_release(release, arguments)
+            .unwrap()
+            .serves_migration_hook()
+    };
+    assert!(!of("v1.9.0", &[]));
+    assert!(of("v1.9.0", &["--libvirt-hook-server-and-client"]));
+    assert!(of("v1.10.0", &[]));
+}
+
+#[test]
+fn image_for_another_release_than_the_clusters_is_warned_of() {
+    let ovmf_of_v1_8 = ["--ovmf-path", "/usr/share/OVMF"];
+    let hook_flag = ["--libvirt-hook-server-and-client"];
+    for (release, arguments, is_warned_of) in [
+        ("v1.8.4", &ovmf_of_v1_8[..], false),
+        ("v1.8.4", &[], true),
+        ("v1.9.0", &ovmf_of_v1_8, true),
+        ("v1.9.0", &hook_flag, false),
+        ("v1.10.0", &hook_flag, true),
+        ("v1.10.0", &[], false),
+    ] {
+        let config = config_of_release(release, arguments).unwrap();
+        assert_eq!(
+            !config.warnings.is_empty(),
+            is_warned_of,
+            "{release} {arguments:?}: {:?}",
+            config.warnings
+        );
+    }
+    let old = config_of_release("v1.7.4", &[]).unwrap_err().to_string();
+    assert!(
+        old.contains("v1.7.4") && old.contains("--kubevirt-version"),
+        "{old}"
+    );
 }
 
 #[test]
@@ -157,8 +255,8 @@ fn flag_default_files_are_overridden_by_the_command_line() {
     std::fs::write(image.path().join("hook-memory"), "1000").unwrap();
     std::fs::write(image.path().join("libvirt-uri"), "test:///default").unwrap();
     let read = |arguments: &[&str]| {
-        let arguments = std::iter::once("virt-launcher").chain(arguments.iter().copied());
-        Config::from_parts(arguments, |_| None, image.path()).unwrap()
+        let version = image.path().join("kubevirt-version");
+        Config::from_parts(&words(arguments), |_| None, image.path(), &version).unwrap()
     };
     let config = read(&[]);
     assert_eq!(config.hooks_dir, Path::new("/hooks"));
@@ -188,15 +286,16 @@ fn environment_sets_verbosity_and_invalid_values_warn() {
         let value = value.to_owned();
         let environment =
             move |name: &str| (name == "VIRT_LAUNCHER_LOG_VERBOSITY").then(|| value.clone());
-        Config::from_parts(
-            ["virt-launcher", "-v", "2"],
-            environment,
-            Path::new("/nonexistent"),
-        )
-        .unwrap()
+        let nowhere = Path::new("/nonexistent");
+        Config::from_parts(&words(&["-v", "2"]), environment, nowhere, nowhere).unwrap()
     };
     assert_eq!(with("7").verbosity, 7);
     let config = with("loud");
     assert_eq!(config.verbosity, 2);
-    assert!(config.warnings[0].contains("loud"));
+    assert!(
+        config
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("loud"))
+    );
 }

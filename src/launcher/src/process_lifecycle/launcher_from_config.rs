@@ -28,9 +28,7 @@ impl LauncherWithDaemons {
     ) -> anyhow::Result<LauncherWithDaemons> {
         init_dirs::initialize_disk_data(&config.paths)?;
         if config.libvirt_uri.is_none() {
-            libvirt_migration_hook_server::hook_link::install(
-                config.flags.libvirt_hook_server_and_client,
-            )?;
+            libvirt_migration_hook_server::hook_link::install(config.serves_migration_hook())?;
         }
         let daemons = start_daemons(config, &identity).await?;
         let libvirt_uri = uri(config, daemons.as_ref());
@@ -45,7 +43,7 @@ impl LauncherWithDaemons {
             boot_resources: boot_resources(config),
             poll_intervals: poll_intervals(config),
             vm_stats_collector: config.flags.vm_stats_collector,
-            migration_hooks: config.flags.libvirt_hook_server_and_client,
+            migration_hooks: config.serves_migration_hook(),
             lost_logs: daemons.as_ref().and_then(Daemons::lost_logs),
             migration_log: daemons
                 .as_ref()
@@ -125,7 +123,7 @@ fn boot_resources(config: &Config) -> BootResources {
         image_volumes: (config.flags.image_volume)
             .then(|| ImageVolumes::kubevirt(&config.paths.container_disks)),
         test_driver: config.is_test_driver(),
-        incoming_edits: (config.flags.libvirt_hook_server_and_client).then_some(edits),
+        incoming_edits: config.serves_migration_hook().then_some(edits),
         ..BootResources::new(
             &config.paths,
             host_facts::probe(config),

@@ -213,6 +213,6 @@ impl<'a> SourceMigration<'a> {
         }
         let units = completion_units(vmi, disks);
         MigrationLimits::new(self.job.options(), units, self.job.has_host_devices())
-            .with_first_downtime(self.job.hooked_downtime())
+            .with_hooked_downtime(self.job.hooked_downtime())
     }
 }

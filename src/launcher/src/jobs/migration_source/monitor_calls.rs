@@ -67,7 +67,7 @@ pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> Actio
             let what = "pausing the guest so that the migration completes";
             request(domain, what, |domain| domain.suspend()).await
         }
-        Action::SetFirstDowntime(milliseconds) | Action::SetMaxDowntime(milliseconds) => {
+        Action::SetDowntime(milliseconds) | Action::SetMaxDowntime(milliseconds) => {
             let what = "setting the longest downtime of the migration";
             let set = move |domain: &dyn Domain| domain.set_max_downtime(milliseconds);
             tracing::info!(milliseconds, "{what}");

@@ -31,10 +31,14 @@ pub(crate) use volume_modes::with_volume_modes;
 /// How long reading local files and devices may take; it normally takes milliseconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Says whether network namespaces have vsock ports of their own.
+const VSOCK_NS_MODE: &str = "/proc/sys/net/vsock/ns_mode";
+
 /// Probes the host at start-up.
 pub(crate) fn probe(config: &Config) -> HostFacts {
     let path_text = |path: &Path| path.to_string_lossy().into_owned();
     HostFacts {
+        kubevirt_version: config.kubevirt.version,
         architecture: domain::host_facts::go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: config.flags.allow_emulation,
         kvm_available: is_usable(&Path::new("/dev").join(device_name(&config.flags.hypervisor))),
@@ -47,8 +51,11 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         firmware_auto_selection: config.flags.firmware_auto_selection,
         network_info: network_info::read_network_info(&config.paths.network_info),
         device_plugins: device_plugin_variables::filter_by_prefix(std::env::vars_os()),
-        serves_migration_hook: config.flags.libvirt_hook_server_and_client,
+        serves_migration_hook: config.serves_migration_hook(),
         log_verbosity: config.verbosity.into(),
+        vsock_ns_mode: fs::read_to_string(VSOCK_NS_MODE)
+            .ok()
+            .map(|mode| mode.trim().to_owned()),
         ..HostFacts::default()
     }
 }

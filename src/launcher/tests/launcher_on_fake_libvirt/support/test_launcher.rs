@@ -164,7 +164,8 @@ impl TestLauncher {
 
 /// The configuration of a launcher with these paths, for running it until its end.
 pub(crate) fn config(paths: &Paths) -> Config {
-    let config = Config::from_parts(["virt-launcher"], |_| None, Path::new("/nonexistent"));
+    let nowhere = Path::new("/nonexistent");
+    let config = Config::from_parts(&["virt-launcher".into()], |_| None, nowhere, nowhere);
     Config {
         paths: paths.clone(),
         ..config.unwrap()

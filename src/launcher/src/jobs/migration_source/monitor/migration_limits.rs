@@ -2,6 +2,8 @@
 
 use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
 
+use super::downtime_ramp::DowntimeRamp;
+
 /// The limits of one migration.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jobs::migration_source) struct MigrationLimits {
@@ -13,8 +15,8 @@ pub(in crate::jobs::migration_source) struct MigrationLimits {
     pub(super) allow_post_copy: bool,
     /// The maximum downtime in milliseconds.
     pub(super) max_downtime: u64,
-    /// The maximum downtime with which the migration begins, in milliseconds; `None` for QEMU's default.
-    pub(super) first_downtime: Option<u64>,
+    /// The maximum downtimes of a migration without a stall detector; `None` for QEMU's default.
+    pub(super) downtimes: Option<DowntimeRamp>,
     /// The options of the stall detector, which replaces the timeouts.
     pub(super) stall: Option<StallDetectorOptions>,
     /// Whether host devices are assigned to the guest: post-copy cannot move them, and they continue to write when only
@@ -39,19 +41,21 @@ impl MigrationLimits {
             allow_workload_disruption: options.allow_workload_disruption,
             allow_post_copy: options.allow_post_copy,
             max_downtime: options.max_downtime_ms,
-            first_downtime: None,
+            downtimes: options
+                .downtime_tuning
+                .map(|tuning| DowntimeRamp::tuned(tuning, options.max_downtime_ms)),
             stall: options.stall_detector_options,
             has_host_devices,
         }
     }
 
-    /// The limits with the maximum downtime that a hook has set, if any.
-    pub(in crate::jobs::migration_source) fn with_first_downtime(
+    /// The limits with the maximum downtime that a hook has set, if any, in place of the cluster's.
+    pub(in crate::jobs::migration_source) fn with_hooked_downtime(
         self,
-        first_downtime: Option<u64>,
+        hooked: Option<u64>,
     ) -> MigrationLimits {
         MigrationLimits {
-            first_downtime,
+            downtimes: hooked.map(DowntimeRamp::constant).or(self.downtimes),
             ..self
         }
     }

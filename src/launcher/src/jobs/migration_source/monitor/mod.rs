@@ -11,6 +11,7 @@
 //! The loop of the job (`../migration_task/migrate_call_watch.rs`) feeds samples, carries out the actions in order, and
 //! reports the outcome of each before the next sample.
 
+mod downtime_ramp;
 mod migration_limits;
 mod stall_detector;
 #[cfg(test)]
@@ -81,8 +82,8 @@ pub(super) enum Action {
     StartPostCopy,
     /// Pause the guest's vCPUs.
     Suspend,
-    /// Set the maximum downtime, in milliseconds, with which the migration begins.
-    SetFirstDowntime(u64),
+    /// Set the maximum downtime, in milliseconds, with which the migration begins or goes on.
+    SetDowntime(u64),
     /// Raise the maximum downtime to this many milliseconds, so that the migration completes.
     SetMaxDowntime(u64),
 }
@@ -224,7 +225,7 @@ impl Monitor {
             _ => {}
         }
         match &mut self.rules {
-            Rules::Timeouts(timeouts) => timeouts.observe_outcome(action, succeeded),
+            Rules::Timeouts(timeouts) => timeouts.observe_outcome(action, elapsed, succeeded),
             Rules::Stall(stall) => stall.observe_outcome(action, elapsed, succeeded),
         }
     }

@@ -93,7 +93,7 @@ impl StallWatch {
     }
 
     fn first_downtime(&self) -> Action {
-        Action::SetFirstDowntime(self.limits.max_downtime.min(DEFAULT_DOWNTIME_MS))
+        Action::SetDowntime(self.limits.max_downtime.min(DEFAULT_DOWNTIME_MS))
     }
 
     fn observe_stats(&mut self, sample: &Sample, mode: MigrationMode) -> Option<Action> {
@@ -219,7 +219,7 @@ impl StallWatch {
         match action {
             // A refused abort does not change a switchover and its deadline.
             Action::Abort(_) => {}
-            Action::SetFirstDowntime(_) => self.is_downtime_set = succeeded,
+            Action::SetDowntime(_) => self.is_downtime_set = succeeded,
             Action::SetMaxDowntime(_) if succeeded => {
                 self.limit = self.limit_after_downtime.take().or(self.limit);
                 // QEMU may stop the guest later, or never, so the switchover has a deadline.

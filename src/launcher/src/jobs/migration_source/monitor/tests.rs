@@ -129,14 +129,14 @@ fn limit_counts_full_seconds() {
 fn downtime_of_a_hook_is_repeated_until_it_is_set_and_not_before_the_transfer() {
     let mut job = TestJob::new(&options(), false);
     let limits = MigrationLimits::new(&disruptive(2, false), 1, false);
-    job.monitor = Monitor::new(limits.with_first_downtime(Some(50)));
+    job.monitor = Monitor::new(limits.with_hooked_downtime(Some(50)));
     let mut zeros = at(0, 0);
     if let Some(stats) = &mut zeros.stats {
         stats.data_total = Some(0);
     }
     job.sample(zeros);
     assert_eq!(job.log, [], "the target is prepared");
-    let first = Action::SetFirstDowntime(50);
+    let first = Action::SetDowntime(50);
     job.sample_with(at(400, 300), false);
     job.sample(at(800, 200)).sample(at(1200, 100));
     assert_eq!(job.log, [(400, first), (800, first)], "until it succeeds");

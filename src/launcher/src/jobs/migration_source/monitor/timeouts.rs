@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use libvirt::JobStats;
 
+use super::downtime_ramp::DowntimeRamp;
 use super::{AbortCause, Action, MAX_DOWNTIME_MS, MigrationLimits, MigrationMode, Sample};
 
 /// Decides by the two timeouts.
@@ -19,8 +20,7 @@ pub(super) struct Timeouts {
     progress_at: Duration,
     /// Whether completing the migration by force failed. libvirt refuses it before the transfer.
     force_failed: bool,
-    /// The downtime that QEMU was not given yet, in milliseconds.
-    first_downtime: Option<u64>,
+    downtimes: Option<DowntimeRamp>,
 }
 
 /// The phase of the transfer. Each phase begins with a larger remainder: libvirt copies disks first and counts memory
@@ -52,7 +52,7 @@ impl Timeouts {
             phase: Phase::default(),
             progress_at: Duration::ZERO,
             force_failed: false,
-            first_downtime: limits.first_downtime,
+            downtimes: limits.downtimes,
         }
     }
 
@@ -67,17 +67,19 @@ impl Timeouts {
         if mode == MigrationMode::PostCopy || is_aborting {
             return Vec::new();
         }
-        let mut actions = self.set_first_downtime(sample, mode);
+        let mut actions = self.set_downtime(sample, mode);
         actions.extend(self.decide(sample, mode));
         actions
     }
 
-    /// Sets the first downtime, once data is transferred: libvirt does not accept it before.
-    fn set_first_downtime(&self, sample: &Sample, mode: MigrationMode) -> Vec<Action> {
-        let downtime = self
-            .first_downtime
+    /// Sets the maximum downtime that is due, once data is transferred: libvirt does not accept it before.
+    fn set_downtime(&self, sample: &Sample, mode: MigrationMode) -> Vec<Action> {
+        let downtimes = self
+            .downtimes
             .filter(|_| mode == MigrationMode::PreCopy && sample.remaining().is_some());
-        downtime.map(Action::SetFirstDowntime).into_iter().collect()
+        let iteration = sample.stats.and_then(|stats| stats.memory_iteration);
+        let due = downtimes.and_then(|downtimes| downtimes.due(sample.elapsed, iteration));
+        due.map(Action::SetDowntime).into_iter().collect()
     }
 
     fn decide(&self, sample: &Sample, mode: MigrationMode) -> Option<Action> {
@@ -128,11 +130,15 @@ impl Timeouts {
         Action::Suspend
     }
 
-    pub(super) fn observe_outcome(&mut self, action: Action, succeeded: bool) {
+    pub(super) fn observe_outcome(&mut self, action: Action, elapsed: Duration, succeeded: bool) {
         match action {
             Action::Abort(_) => {}
-            Action::SetFirstDowntime(_) if !succeeded => {}
-            Action::SetFirstDowntime(_) => self.first_downtime = None,
+            Action::SetDowntime(_) if !succeeded => {}
+            Action::SetDowntime(value) => {
+                if let Some(downtimes) = &mut self.downtimes {
+                    downtimes.is_set(value, elapsed);
+                }
+            }
             _ if !succeeded => self.force_failed = true,
             Action::StartPostCopy => {}
             Action::Suspend | Action::SetMaxDowntime(_) => {

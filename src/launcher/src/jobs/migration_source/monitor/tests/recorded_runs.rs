@@ -158,7 +158,7 @@ fn recorded_name(action: Action) -> &'static str {
         Action::Abort(_) => "abort",
         Action::Suspend => "suspend",
         Action::StartPostCopy => "post-copy",
-        Action::SetFirstDowntime(_) | Action::SetMaxDowntime(_) => "downtime",
+        Action::SetDowntime(_) | Action::SetMaxDowntime(_) => "downtime",
     }
 }
 
@@ -212,7 +212,7 @@ fn stall_detector_does_not_act_on_recorded_migrations() {
     for (name, mut run) in runs() {
         run.entries.retain(|(_, entry)| *entry != Entry::Cancel);
         let log = run.replay(&stall_options, run.end());
-        assert_eq!(log, [(0, Action::SetFirstDowntime(300))], "{name}");
+        assert_eq!(log, [(0, Action::SetDowntime(300))], "{name}");
     }
 }
 

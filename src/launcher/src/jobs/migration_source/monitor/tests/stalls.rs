@@ -35,7 +35,7 @@ fn first_downtime_is_repeated_until_it_is_set() {
     let mut job = TestJob::new(&with_stall_detector(options()), false);
     job.sample_with(at(400, None), false);
     job.sample(at(800, None)).sample(at(1200, None));
-    let limit = Action::SetFirstDowntime(300);
+    let limit = Action::SetDowntime(300);
     assert_eq!(job.log, [(400, limit), (800, limit)]);
 }
 
