@@ -99,7 +99,7 @@ static: ## virt-hook as one static file for amd64, for an image FROM scratch (re
 	@scripts/setup build
 	@scripts/build-static-virt-hook
 
-context: ## what deploy/image/Containerfile copies (CONTEXT=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
+context: ## what deploy/image/Containerfile copies (CONTEXT=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR] [KUBEVIRT_VERSION=V])
 	@scripts/setup build
 	@scripts/build-launcher-image --context "$(CONTEXT)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 

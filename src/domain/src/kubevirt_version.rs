@@ -100,6 +100,16 @@ impl KubeVirtVersion {
         Ok(Support { version, is_newer })
     }
 
+    /// The minor version: 9 of v1.9.
+    #[must_use]
+    pub const fn minor(self) -> u64 {
+        match self {
+            Self::V1_8 => 8,
+            Self::V1_9 => 9,
+            Self::V1_10 => 10,
+        }
+    }
+
     /// What this version does.
     #[must_use]
     pub const fn behaviour(self) -> Behaviour {
@@ -141,10 +151,6 @@ impl KubeVirtVersion {
 
 impl fmt::Display for KubeVirtVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V1_8 => "v1.8",
-            Self::V1_9 => "v1.9",
-            Self::V1_10 => "v1.10",
-        })
+        write!(f, "v1.{}", self.minor())
     }
 }

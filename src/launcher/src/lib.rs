@@ -31,6 +31,7 @@ mod qemu_watch;
 mod qmp_answer;
 mod supervised_tasks;
 mod sysfs_numa;
+pub mod termination_message;
 mod termination_signals;
 mod timestamp;
 mod unix_listener;

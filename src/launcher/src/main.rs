@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use virt_launcher::{
     Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
-    VERSION, logging, process_lifecycle,
+    VERSION, logging, process_lifecycle, termination_message,
 };
 
 /// Number of async worker threads. Two suffice, because a launcher mostly waits.
@@ -35,8 +35,14 @@ fn main() -> ExitCode {
         Err(ConfigError::CommandLine(error)) if error.kind() == ErrorKind::DisplayVersion => {
             print_version(&error)
         }
-        Err(ConfigError::CommandLine(error)) => error.exit(),
-        Err(error) => clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit(),
+        Err(ConfigError::CommandLine(error)) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            termination_message::write(&error.to_string());
+            match error {
+                ConfigError::CommandLine(error) => error.exit(),
+                error => clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit(),
+            }
+        }
     }
 }
 
@@ -78,6 +84,7 @@ fn start(config: Config, early: EarlySignals) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             tracing::error!("{error:#}");
+            termination_message::write(&format!("{error:#}"));
             match error.downcast_ref() {
                 Some(InstanceLockError::Refused { .. }) => DIRECTORIES_IN_USE,
                 _ => 1,

@@ -54,6 +54,7 @@ fn make_image(directory: &Path) -> PathBuf {
         "--policy",
         "--hooks",
         "--artifacts",
+        "--kubevirt-version",
         "-o",
     ];
     let paths = [
@@ -62,6 +63,7 @@ fn make_image(directory: &Path) -> PathBuf {
         at("policy.yaml"),
         at("hooks"),
         at("artifacts"),
+        "v1.8.4".into(),
         at("image"),
     ];
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -149,6 +151,10 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
     ] {
         assert_eq!(mode(path), expected, "{path}");
     }
+    assert_eq!(
+        files["etc/virt-launcher/kubevirt-version"].content,
+        b"v1.8.4\n"
+    );
     assert_eq!(files["var/run"].content, b"../run");
     let libvirt_hook = &files["usr/bin/libvirt-hook-client"];
     assert_eq!(libvirt_hook.kind, tar::EntryType::Symlink);

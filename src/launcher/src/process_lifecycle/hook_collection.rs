@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use domain::kubevirt_version::KubeVirtVersion;
 use hook_host::policy::HostVersions;
 use hook_host::record::RecordConfig;
 use hook_host::wasm::precompiled_dirs;
@@ -12,9 +13,6 @@ use crate::config::Config;
 
 /// The directory of precompiled hooks in the launcher's image.
 const PRECOMPILED_HOOKS_DIRECTORY: &str = "/usr/share/virt-launcher/hook-artifacts";
-
-/// The version of KubeVirt whose launcher this one replaces.
-const KUBEVIRT_VERSION: Version = Version::new(1, 9, 0);
 
 /// Waits for the expected number of hooks.
 pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
@@ -35,7 +33,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
         host_name: concat!("virt-launcher/", env!("CARGO_PKG_VERSION")).to_owned(),
         policy: config.hook_policy.clone(),
         namespace: namespace.to_owned(),
-        versions: versions(),
+        versions: versions(config.kubevirt.version),
         record: config.flags.hook_record.clone().map(|dir| RecordConfig {
             dir,
             secrets: false,
@@ -52,7 +50,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
 
 /// The versions that are compared with `requires` of hooks. libvirt's is that of the library, because no daemon runs
 /// yet.
-fn versions() -> HostVersions {
+fn versions(kubevirt: KubeVirtVersion) -> HostVersions {
     let libvirt = libvirt::library_version();
     let libvirt =
         libvirt.inspect_err(|error| tracing::warn!(%error, "libvirt's version is not known"));
@@ -61,7 +59,7 @@ fn versions() -> HostVersions {
             let (major, minor, release) = version.parts();
             Version::new(major, minor, release)
         }),
-        kubevirt: Some(KUBEVIRT_VERSION),
+        kubevirt: Some(Version::new(1, kubevirt.minor(), 0)),
         ..HostVersions::default()
     }
 }
@@ -73,8 +71,8 @@ mod tests {
 
     #[test]
     fn versions_are_known_before_a_daemon_runs() {
-        let versions = versions();
+        let versions = versions(KubeVirtVersion::V1_10);
         assert!(versions.libvirt.unwrap() >= Version::new(9, 0, 0));
-        assert_eq!(versions.kubevirt.unwrap().to_string(), "1.9.0");
+        assert_eq!(versions.kubevirt.unwrap().to_string(), "1.10.0");
     }
 }

@@ -26,6 +26,7 @@ mod http2_authority_header;
 mod invalid_command_requests;
 mod launch_security;
 mod launcher_ends;
+mod launcher_version;
 mod lifecycle_commands;
 mod memory_dump;
 mod migration_cancellation;

@@ -109,6 +109,37 @@ async fn stall_detector_limits_the_downtime() {
     assert_eq!(launcher.fake.max_downtimes(), [300]);
 }
 
+/// What virt-handler of KubeVirt v1.10 sends.
+#[tokio::test(flavor = "multi_thread")]
+async fn stall_detector_of_quantities_and_percentages_limits_the_downtime() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1000),
+        ..TEN_MINUTE_MIGRATION
+    });
+    let options = json!({"MaxDowntimeMs": 900, "StallDetectorOptions": {"StallMargin": 4,
+        "StallProgressTimeout": 40, "SwitchoverTimeout": 60, "EwmaAlpha": "400m"}});
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    launcher.notifications_until("ended").await;
+    assert_eq!(launcher.fake.max_downtimes(), [300]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downtime_is_raised_in_the_steps_of_the_clusters_tuning() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(3000),
+        ..TEN_MINUTE_MIGRATION
+    });
+    let tuning =
+        json!({"initialMs": 100, "steps": 2, "startAfterIteration": 1, "cooldownSeconds": 1});
+    let options = json!({"MaxDowntimeMs": 900, "DowntimeTuning": tuning});
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    launcher.notifications_until("ended").await;
+    let downtimes = launcher.fake.max_downtimes();
+    assert!(downtimes.starts_with(&[100, 500]), "{downtimes:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn downtime_of_a_hook_is_set_without_a_stall_detector() {
     let hooks = ScriptedHooks {

@@ -52,6 +52,9 @@ struct Arguments {
     /// The operator's policy, for /etc/virt-launcher/hook-policy.yaml.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// The release of KubeVirt that a base without /.version is of, such as v1.9.0, for /etc/virt-launcher/kubevirt-version.
+    #[arg(long, value_name = "VERSION")]
+    kubevirt_version: Option<String>,
     /// Directory of standing hooks, for /etc/virt-launcher/hooks.
     #[arg(long, value_name = "DIR")]
     hooks: Option<PathBuf>,
@@ -134,6 +137,10 @@ fn build_layer(arguments: &Arguments, programs: &Path) -> Result<Layer> {
     layer.directory("/etc/virt-launcher", 0o755)?;
     if let Some(policy) = &arguments.policy {
         layer.file("/etc/virt-launcher/hook-policy.yaml", 0o644, read(policy)?)?;
+    }
+    if let Some(version) = &arguments.kubevirt_version {
+        let text = format!("{version}\n").into_bytes();
+        layer.file("/etc/virt-launcher/kubevirt-version", 0o644, text)?;
     }
     if let Some(hooks) = &arguments.hooks {
         layer.tree("/etc/virt-launcher/hooks", hooks)?;
