@@ -1,5 +1,6 @@
 //! The binary: reads the configuration, starts logging and the async runtime, and runs the launcher.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -56,7 +57,9 @@ fn print_version(text: &clap::Error) -> ! {
             "reason": kubevirt.map_or_else(|error| error.to_string(), |release| release.to_string()),
             "warnings": warnings,
         });
-        clap::Error::raw(ErrorKind::DisplayVersion, format!("{version}\n")).exit()
+        // A pipe that nobody reads is no failure of the launcher.
+        let _ = writeln!(std::io::stdout(), "{version}");
+        std::process::exit(0)
     }
     text.exit()
 }
