@@ -4,8 +4,10 @@
 mod tests;
 #[cfg(not(target_family = "wasm"))]
 mod validation;
+mod value_condition;
 
 use crate::{HookPoint, MigrationParameter};
+pub use value_condition::ValueCondition;
 
 /// A hook's description of itself: name, version, hook points, wishes.
 ///
@@ -48,11 +50,18 @@ pub struct Description {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Wishes {
-    paths: Vec<String>,
+    paths: Vec<PathWish>,
     config: Vec<String>,
     dirs: Vec<String>,
     migration: Vec<MigrationParameter>,
     pod: Vec<String>,
+}
+
+/// A path that the hook changes, and what it writes there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PathWish {
+    path: String,
+    condition: Option<ValueCondition>,
 }
 
 impl Description {
@@ -113,10 +122,42 @@ impl Description {
     /// The paths of the domain that the hook changes, as patterns from `/domain/` on. The host refuses
     /// every other change. A hook without paths cannot change the domain.
     ///
-    /// At most 256 paths of at most 1024 bytes and 8 predicates each.
+    /// At most 256 paths of at most 1024 bytes and 8 predicates each. A path that ends in the name of an element includes
+    /// its own attributes.
     #[must_use]
     pub fn with_paths(mut self, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
-        add(&mut self.wishes().paths, paths);
+        let paths = paths.into_iter().map(|path| PathWish {
+            path: path.as_ref().to_owned(),
+            condition: None,
+        });
+        self.wishes().paths.extend(paths);
+        self
+    }
+
+    /// A path of the domain that the hook changes, and what it writes there. The path ends in the name of an attribute, or
+    /// of an element whose text is meant. Hosts without conditions refuse the module, rather than granting it every value.
+    ///
+    /// ```
+    /// # use hooks_sdk::{Description, ValueCondition};
+    /// # fn describe(description: Description) -> Description {
+    /// description
+    ///     .with_paths(["/domain/devices/serial/**"])
+    ///     .with_conditioned_path(
+    ///         "/domain/devices/serial/log/@file",
+    ///         ValueCondition::below("/var/log/vms"),
+    ///     )
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_conditioned_path(
+        mut self,
+        path: impl Into<String>,
+        condition: ValueCondition,
+    ) -> Description {
+        self.wishes().paths.push(PathWish {
+            path: path.into(),
+            condition: Some(condition),
+        });
         self
     }
 
@@ -168,10 +209,11 @@ impl Description {
         self.wishes.get_or_insert_default()
     }
 
-    /// The declared paths.
+    /// The declared paths, without their conditions.
     #[cfg(not(target_family = "wasm"))]
-    pub(crate) fn paths(&self) -> &[String] {
-        self.wishes.as_ref().map_or(&[], |wishes| &wishes.paths)
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        let wishes = self.wishes.iter().flat_map(|wishes| &wishes.paths);
+        wishes.map(|wish| wish.path.as_str()).collect()
     }
 
     /// The declared keys of the configuration.
@@ -217,9 +259,20 @@ impl Description {
                 .collect();
             let migration = optional("migration", &parameters);
             let pod = optional("pod", &wishes.pod);
+            let paths = wishes.paths.iter().map(|wish| match &wish.condition {
+                None => quoted(&wish.path),
+                Some(condition) => {
+                    format!(
+                        "{{\"path\":{}{}}}",
+                        quoted(&wish.path),
+                        condition.json_members()
+                    )
+                }
+            });
+            let paths: Vec<String> = paths.collect();
             format!(
                 ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}{pod}}}",
-                list(&wishes.paths),
+                paths.join(","),
                 list(&wishes.config),
                 list(&wishes.dirs)
             )

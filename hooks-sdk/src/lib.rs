@@ -41,7 +41,7 @@ mod component_exports;
 
 pub use attached_device::Device;
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, ConfigFile, Yaml};
-pub use description::Description;
+pub use description::{Description, ValueCondition};
 pub use domain::Domain;
 pub use domain_xml::Element;
 pub use error_context::Context;

@@ -199,7 +199,7 @@ fn twice(xml: &str, run: impl Fn(String) -> Result<String>) -> Result<String> {
 }
 
 fn check_paths(description: &Description, before: &Element, after: &Element) -> Result {
-    match first_undeclared_change(description.paths(), before, after)? {
+    match first_undeclared_change(&description.paths(), before, after)? {
         None => Ok(()),
         Some(UndeclaredChange { path, wish }) => Err(failed(format!(
             "the hook may not change {path}: declare it with Description::with_paths([{wish:?}])"

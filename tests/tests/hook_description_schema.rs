@@ -50,6 +50,16 @@ fn satisfies(root: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
             let prefix = rule.as_str().unwrap().strip_prefix('^').unwrap();
             value.as_str().is_none_or(|value| value.starts_with(prefix))
         }
+        "anyOf" => {
+            let mut schemas = rule.as_array().unwrap().iter();
+            schemas.any(|schema| accepts(root, schema, value))
+        }
+        "minItems" => value
+            .as_array()
+            .is_none_or(|value| value.len() as u64 >= rule.as_u64().unwrap()),
+        "minProperties" => value
+            .as_object()
+            .is_none_or(|value| value.len() as u64 >= rule.as_u64().unwrap()),
         "maxItems" => value
             .as_array()
             .is_none_or(|value| value.len() as u64 <= rule.as_u64().unwrap()),
@@ -59,6 +69,14 @@ fn satisfies(root: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
         "required" => {
             let mut names = rule.as_array().unwrap().iter();
             names.all(|name| value.get(name.as_str().unwrap()).is_some())
+        }
+        // Beside `properties`, in the same schema.
+        "additionalProperties" => {
+            let known = root.pointer("/$defs/conditionedPath/properties").unwrap();
+            assert_eq!(rule, &json!(false));
+            value
+                .as_object()
+                .is_none_or(|value| value.keys().all(|name| known.get(name).is_some()))
         }
         "properties" => rule.as_object().unwrap().iter().all(|(name, rule)| {
             let value = value.get(name);
@@ -135,6 +153,47 @@ fn the_schema_accepts_what_hosts_accept() {
         with_wish("paths", json!([path(1025)])),
         with_wish("paths", json!(vec!["/domain/title"; 256])),
         with_wish("paths", json!(vec!["/domain/title"; 257])),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/title", "one-of": ["a", "b"]}, "/domain/**"]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/a/@file", "below": "/logs", "matches": ".*"}]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/iothreads", "at-most": 4}]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/iothreads", "at-most": "4"}]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/iothreads", "at-most": -1}]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/iothreads", "at-most": null}]),
+        ),
+        with_wish("paths", json!([{"path": "/domain/title"}])),
+        with_wish("paths", json!([{"one-of": ["a"]}])),
+        with_wish("paths", json!([{"path": "title", "one-of": ["a"]}])),
+        with_wish("paths", json!([{"path": "/domain/title", "one-of": []}])),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/title", "one-of": vec!["a"; 65]}]),
+        ),
+        with_wish("paths", json!([{"path": "/domain/title", "oneOf": ["a"]}])),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/title", "one-of": ["a"], "future": 1}]),
+        ),
+        with_wish(
+            "paths",
+            json!([{"path": "/domain/a/@file", "below": "logs"}]),
+        ),
         with_wish("config", json!(vec!["k"; 256])),
         with_wish("config", json!(vec!["k"; 257])),
         with_wish("config", json!([null])),

@@ -158,3 +158,31 @@ fn long_names_are_invalid() {
     let long = description().with_config(keys);
     assert!(error(&long).contains("more than 65536"), "{}", error(&long));
 }
+
+#[test]
+fn a_path_may_have_conditions_on_what_is_written_there() {
+    let description = description()
+        .with_paths(["/domain/title"])
+        .with_conditioned_path(
+            "/domain/devices/serial/log/@file",
+            ValueCondition::below("/logs").and_matches(".*[.]log"),
+        )
+        .with_conditioned_path(
+            "/domain/iothreads",
+            ValueCondition::at_most(4).and_one_of(["1", "\"2\""]),
+        );
+    assert_eq!(description.check(), Ok(()));
+    let json = description.to_json();
+    let paths = "\"paths\":[\"/domain/title\",\
+        {\"path\":\"/domain/devices/serial/log/@file\",\"below\":\"/logs\",\"matches\":\".*[.]log\"},\
+        {\"path\":\"/domain/iothreads\",\"one-of\":[\"1\",\"\\\"2\\\"\"],\"at-most\":4}]";
+    assert!(json.contains(paths), "{json}");
+    assert_eq!(
+        description.paths(),
+        [
+            "/domain/title",
+            "/domain/devices/serial/log/@file",
+            "/domain/iothreads"
+        ]
+    );
+}

@@ -3,7 +3,7 @@
 
 use domain_xml::PathPattern;
 
-use super::Description;
+use super::{Description, PathWish};
 
 /// The maximum length of a description in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -34,10 +34,10 @@ impl Description {
             }
         }
         if let Some(wishes) = &self.wishes {
-            check_each("with_paths", &wishes.paths, check_path)?;
+            check_each("with_paths", &wishes.paths, check_path_wish)?;
             check_each("with_config", &wishes.config, |key| printable("key", key))?;
-            check_each("with_dirs", &wishes.dirs, check_directory)?;
-            check_each("with_pod_facts", &wishes.pod, check_fact)?;
+            check_each("with_dirs", &wishes.dirs, |dir| check_directory(dir))?;
+            check_each("with_pod_facts", &wishes.pod, |fact| check_fact(fact))?;
         }
         match self.to_json().len() {
             length if length > MAX_BYTES => Err(format!(
@@ -48,10 +48,10 @@ impl Description {
     }
 }
 
-fn check_each(
+fn check_each<T>(
     method: &str,
-    texts: &[String],
-    check: impl Fn(&str) -> Result<(), String>,
+    texts: &[T],
+    check: impl Fn(&T) -> Result<(), String>,
 ) -> Result<(), String> {
     let in_method = |reason: String| format!("Description::{method}: {reason}");
     if texts.len() > MAX_WISHES {
@@ -62,6 +62,22 @@ fn check_each(
     }
     let mut texts = texts.iter();
     texts.try_for_each(|text| check(text).map_err(in_method))
+}
+
+fn check_path_wish(wish: &PathWish) -> Result<(), String> {
+    check_path(&wish.path)?;
+    let Some(condition) = &wish.condition else {
+        return Ok(());
+    };
+    let path = &wish.path;
+    if path.ends_with('*') {
+        return Err(format!(
+            "path `{path}` ends in a wildcard, and a condition is about one value"
+        ));
+    }
+    condition
+        .check()
+        .map_err(|reason| format!("path `{path}`: {reason}"))
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -83,7 +99,7 @@ fn check_path(path: &str) -> Result<(), String> {
     }
 }
 
-fn check_directory(directory: &str) -> Result<(), String> {
+pub(super) fn check_directory(directory: &str) -> Result<(), String> {
     printable("directory", directory)?;
     let has_dots = directory.split('/').any(|part| matches!(part, "." | ".."));
     match directory.starts_with('/') && !has_dots {
@@ -110,7 +126,7 @@ fn check_fact(fact: &str) -> Result<(), String> {
     }
 }
 
-fn printable(what: &str, text: &str) -> Result<(), String> {
+pub(super) fn printable(what: &str, text: &str) -> Result<(), String> {
     match is_all_printable(text) {
         true => Ok(()),
         false => Err(format!("{what} {text:?} has unprintable characters")),

@@ -1,8 +1,9 @@
 //! The part of the host's rules on paths that native tests check: every difference of two documents needs a declared
-//! path that covers it. An attribute's path covers its value, an element's path the element and its text, one that ends
-//! in `**` all of these.
+//! path that covers it. An attribute's path covers its value, an element's path the element with its text and attributes,
+//! one that ends in `**` all of these and what is inside. An element without attributes and text is covered by what is in
+//! it.
 //!
-//! The host besides refuses wildcards for what is dangerous, predicates that fit several siblings, and another order of
+//! The host besides checks the conditions of paths and that a new parent is nothing but a container, and refuses wildcards for what is dangerous, predicates that fit several siblings, and another order of
 //! children. Whatever the host permits passes here.
 
 use std::collections::{BTreeMap, HashSet};
@@ -33,7 +34,7 @@ pub(super) struct UndeclaredChange {
 
 /// The first change that no path covers.
 pub(super) fn first_undeclared_change(
-    paths: &[String],
+    paths: &[&str],
     before: &Element,
     after: &Element,
 ) -> Result<Option<UndeclaredChange>, PathError> {
@@ -96,7 +97,8 @@ fn undeclared_change(
     let refused = own.iter().find(|(content, holders)| {
         let is_covered = |element: &&&Element| {
             let mut selections = selections.iter();
-            selections.any(|selection| selection.covers(&content.1, element))
+            content.1.is_empty() && is_bare_parent(element)
+                || selections.any(|selection| selection.covers(&content.1, element))
         };
         let covered = holders.iter().filter(is_covered).count();
         holders.len() > count(other, content) + covered
@@ -121,6 +123,13 @@ fn undeclared_change(
     Some(UndeclaredChange { path: place, wish })
 }
 
+/// Whether an element is there for its children alone.
+fn is_bare_parent(element: &Element) -> bool {
+    element.children().next().is_some()
+        && element.attribute_names().next().is_none()
+        && element.text().trim().is_empty()
+}
+
 /// Whether an element has attributes or children.
 fn has_content(contents: &Contents<'_>, top: &str) -> bool {
     contents.keys().any(|(path, part, _)| {
@@ -136,7 +145,11 @@ impl Selection<'_> {
         }
         match (attribute_of(self.pattern), part.strip_prefix('@')) {
             (None, None) => true,
-            (None, Some(_)) => self.pattern.as_str().ends_with("**"),
+            // One that ends in `*` covers elements alone.
+            (None, Some(_)) => {
+                let path = self.pattern.as_str();
+                path.ends_with("**") || !path.ends_with('*')
+            }
             (Some(_), None) => false,
             (Some(test), Some(name)) => match test.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
@@ -166,8 +179,7 @@ mod tests {
         let before = Element::parse(DISKS).unwrap();
         let mut after = before.clone();
         edit(&mut after);
-        let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
-        let found = first_undeclared_change(&paths, &before, &after).unwrap();
+        let found = first_undeclared_change(paths, &before, &after).unwrap();
         found.map(|change| change.wish)
     }
 
@@ -182,6 +194,7 @@ mod tests {
             "/domain/devices/disk[2]/driver/@*",
             "/domain/devices/*/*/@queues",
             "/domain/devices/**/driver/**",
+            "/domain/devices/disk/driver",
             "/domain/**",
         ] {
             assert_eq!(missing(&[path], queues), None, "{path}");
@@ -189,7 +202,7 @@ mod tests {
         for path in [
             "/domain/devices/disk[target/@dev='vda']/driver/@queues",
             "/domain/devices/disk/driver/@io",
-            "/domain/devices/disk/driver",
+            "/domain/devices/disk/*",
             "/domain/devices/disk[target/@dev]",
             "/domain/devices/disk[1]/**",
         ] {
@@ -209,10 +222,19 @@ mod tests {
             domain.set("devices/watchdog/@model", "itco").unwrap();
         };
         let wish = "/domain/devices/watchdog/**";
-        for paths in [&[][..], &["/domain/devices/watchdog"]] {
-            assert_eq!(missing(paths, watchdog).unwrap(), wish);
+        assert_eq!(missing(&[], watchdog).unwrap(), wish);
+        for path in [wish, "/domain/devices/watchdog"] {
+            assert_eq!(missing(&[path], watchdog), None);
         }
-        assert_eq!(missing(&[wish], watchdog), None);
+        let pin = |domain: &mut Element| {
+            let path = "cputune/iothreadpin[@iothread='1']/@cpuset";
+            domain.set(path, "3").unwrap();
+        };
+        assert_eq!(missing(&["/domain/cputune/iothreadpin/**"], pin), None);
+        assert_eq!(
+            missing(&["/domain/cputune/shares"], pin).unwrap(),
+            "/domain/cputune/**"
+        );
         let removed = |domain: &mut Element| {
             domain.remove("devices/disk[2]").unwrap();
         };

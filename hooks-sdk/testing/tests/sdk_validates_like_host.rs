@@ -3,7 +3,7 @@
 
 use hook_host::MigrationParameters;
 use hooks_sdk::__private::check_description;
-use hooks_sdk::{Description, HookPoint, Migration, MigrationParameter};
+use hooks_sdk::{Description, HookPoint, Migration, MigrationParameter, ValueCondition};
 
 fn description() -> Description {
     Description::new("a", "1", &[HookPoint::OnDefineDomain])
@@ -76,6 +76,42 @@ fn descriptions_are_valid_to_the_sdk_if_they_are_to_the_host() {
         descriptions.push(description().with_dirs([format!("/a{c}b")]));
         descriptions.push(description().with_pod_facts([format!("labels/a{c}b")]));
         descriptions.push(description().with_paths([format!("/domain/a[@b='{c}']")]));
+    }
+    let long = |bytes: usize| "a".repeat(bytes);
+    for condition in [
+        ValueCondition::below("/logs"),
+        ValueCondition::below("/logs/../etc"),
+        ValueCondition::below("logs"),
+        ValueCondition::below(""),
+        ValueCondition::below("/a\n"),
+        ValueCondition::below("/").and_at_most(0),
+        ValueCondition::one_of(["a", ""]),
+        ValueCondition::one_of(Vec::<String>::new()),
+        ValueCondition::one_of(vec!["a"; 64]),
+        ValueCondition::one_of(vec!["a"; 65]),
+        ValueCondition::one_of([long(4096)]),
+        ValueCondition::one_of([long(4097)]),
+        ValueCondition::one_of(["a\u{202e}"]),
+        ValueCondition::matches(long(256)),
+        ValueCondition::matches(long(257)),
+        ValueCondition::matches("a\tb"),
+        ValueCondition::at_most(u64::MAX),
+    ] {
+        descriptions.push(description().with_conditioned_path("/domain/title", condition));
+    }
+    for path in [
+        "title",
+        "/domain/[",
+        "/domain/title",
+        "/domain/**",
+        "/domain/*",
+        "/domain/@*",
+        "/domain/qemu:*",
+        "/domain/*/a/@b",
+        "/domain/a[@b='*']",
+    ] {
+        let condition = ValueCondition::at_most(1);
+        descriptions.push(description().with_conditioned_path(path, condition));
     }
     for description in descriptions {
         let sdk = check_description(&description);

@@ -67,6 +67,7 @@ pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 pub mod host {
     pub use crate::apply_diff::{ApplyError, apply};
     pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
+    pub use crate::path::LastStep;
     pub use crate::path_pattern_set::{DocumentIndex, ElementAt, PatternSet, PatternStates};
     pub use crate::work_budget::{Budget, Exhaustion};
     use crate::{Element, PathPattern};
@@ -75,6 +76,12 @@ pub mod host {
     #[must_use]
     pub fn tag_bytes(element: &Element) -> usize {
         element.tag_bytes()
+    }
+
+    /// What a pattern ends in.
+    #[must_use]
+    pub fn last_step(pattern: &PathPattern) -> LastStep {
+        pattern.last_step()
     }
 
     /// Whether a pattern asks for a position of the elements at this level (0 is the root). Behind `**` a step may be of

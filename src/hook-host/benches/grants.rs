@@ -12,8 +12,9 @@ mod windows_vm_xml;
 use std::fmt::Write;
 
 use bench_table::MEDIAN;
+use domain_xml::Document;
 use domain_xml::host::{Change, diff};
-use domain_xml::{Document, PathPattern};
+use hook_host::ConditionedPath;
 use hook_host::policy::permission::{Checker, Permission};
 use windows_vm_xml::{smbios, windows_vm};
 
@@ -47,13 +48,14 @@ fn report_worst_case(elements: usize) {
     }
 }
 
-fn wishes() -> Vec<PathPattern> {
+fn wishes() -> Vec<ConditionedPath> {
     let shared = "[@type='block'][@device='disk'][target/@bus='virtio'][target][driver/@name='qemu']\
         [driver/@cache='none'][driver]";
     let of_disk = |n| format!("/domain/devices/disk{shared}[target/@dev='vd{n}']/**");
     let last = format!("/domain/devices/disk{shared}[driver/@io]/**");
     let all = (0..255).map(of_disk).chain([last]);
-    all.map(|path| path.parse().unwrap()).collect()
+    all.map(|path| ConditionedPath::parse(&path).unwrap())
+        .collect()
 }
 
 /// A domain of disks with three elements each. The driver has no `type` (the disk's format), since no wildcard grants it.
@@ -81,7 +83,10 @@ fn report_typical(disks: usize) {
         "/domain/sysinfo/baseBoard/**",
         "/domain/devices/disk[target]/driver/@cache",
     ];
-    let patterns: Vec<PathPattern> = paths.iter().map(|path| path.parse().unwrap()).collect();
+    let parsed = paths
+        .iter()
+        .map(|path| ConditionedPath::parse(path).unwrap());
+    let patterns: Vec<ConditionedPath> = parsed.collect();
     println!("\ndomain XML of {} bytes", xml.len());
     for (what, after) in [
         ("grants of the smbios hook's edits", &edited),
@@ -92,7 +97,7 @@ fn report_typical(disks: usize) {
     }
 }
 
-fn check(patterns: &[PathPattern], changes: &[Change], before: &Document, after: &Document) {
+fn check(patterns: &[ConditionedPath], changes: &[Change], before: &Document, after: &Document) {
     let mut checker = Checker::new(patterns, before, after);
     let granted = |change| matches!(checker.permits(change), Permission::Granted { .. });
     assert!(changes.iter().all(granted) && !changes.is_empty());

@@ -15,7 +15,7 @@ use domain_xml::host::diff;
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::policy::{HookYaml, OperatorPolicy};
 use hook_host::record::Record;
-use hook_host::{Description, is_printable};
+use hook_host::{ConditionedPath, Description, is_printable};
 
 use input_documents::{halves, text, two_documents};
 
@@ -27,8 +27,9 @@ pub fn grants(input: &[u8]) {
         return;
     };
     let all = PathPattern::parse("/*/**").expect("a path");
-    let patterns: Vec<PathPattern> = PathPattern::parse(path).into_iter().collect();
-    let everything = [all];
+    let patterns = PathPattern::parse(path).into_iter();
+    let patterns: Vec<ConditionedPath> = patterns.map(ConditionedPath::from).collect();
+    let everything = [ConditionedPath::from(all)];
     let mut narrow = Checker::new(&patterns, &before, &after);
     let mut wide = Checker::new(&everything, &before, &after);
     for change in diff(&before, &after) {
@@ -58,8 +59,9 @@ pub fn description(input: &[u8]) {
                 wishes.paths.len() <= 256 && wishes.config.len() <= 256 && wishes.dirs.len() <= 256
             );
             for path in &wishes.paths {
-                let repeated = PathPattern::parse(path.as_str()).expect("a path");
-                assert_eq!(repeated.as_str(), path.as_str());
+                let written = serde_json::to_value(path).expect("JSON");
+                let repeated: ConditionedPath = serde_json::from_value(written).expect("a path");
+                assert_eq!(&repeated, path);
             }
             assert!(wishes.dirs.iter().all(|dir| dir.is_absolute()));
         }

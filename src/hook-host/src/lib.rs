@@ -4,16 +4,18 @@
 //! are called in the same way. [`collect()`] waits until the expected number of hooks is ready and returns a
 //! [`Chain`], which is called once per hook point and boot.
 //!
-//! Modules: `collect` (count protocol), `hook_body` (trait `HookBody`: what can be called), `invoke` (order,
+//! Modules: `collect` (count protocol), `conditioned_path` (what wishes and policies say of the domain), `hook_body` (trait `HookBody`: what can be called), `invoke` (order,
 //! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`]
 //! (grants, `hook.yaml`, operator's policy), `pod_facts`, [`record`] (records of runs), [`replay`], `sidecar` (gRPC
 //! client), `kubevirt_plugins` (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one
 //! sidecar).
 
+mod absolute_directory;
 mod blocking_work;
 mod change_provenance;
 mod cloud_init;
 mod collect;
+mod conditioned_path;
 mod digest_pin;
 mod failure_policy;
 mod fixed_clock_and_random;
@@ -48,6 +50,7 @@ pub use cloud_init::CloudInitDocuments;
 pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
+pub use conditioned_path::{ConditionedPath, ValueCondition};
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_error::HookError;

@@ -12,9 +12,9 @@ use crate::HookPoint;
 use crate::printable::{is_printable, printable};
 
 pub use error::DescriptionError;
+pub(crate) use wishes::MAX_WISHES;
 pub use wishes::Wishes;
 use wishes::parse_wishes;
-pub(crate) use wishes::{MAX_WISHES, absolute_directory, domain_pattern};
 
 /// Maximum size of a description in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 64 << 10;

@@ -49,6 +49,15 @@ pub fn is_printable(c: char) -> bool {
         )
 }
 
+/// Refuses unprintable characters in a text of a module or policy. Such texts are printed as a policy that operators
+/// copy, and some unprintable characters end a line in YAML.
+pub(crate) fn check_printable(what: &str, text: &str) -> Result<(), String> {
+    match text.chars().all(is_printable) {
+        true => Ok(()),
+        false => Err(format!("{what} {text:?} has unprintable characters")),
+    }
+}
+
 /// Replaces unprintable characters in JSON by escapes; the document stays the same to its readers. Ends of lines stay, which
 /// JSON has only between its values.
 #[must_use]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use hook_host::policy::names_dangerous;
-use hook_host::{Description, PodPattern};
+use hook_host::{ConditionedPath, Description, PodPattern};
 use serde_json::json;
 
 use crate::granted_dirs::{GrantedDirs, not_granted};
@@ -53,8 +53,13 @@ impl GrantArgs {
         let wishes = || modules.iter().filter_map(|module| module.wishes.as_ref());
         // Without `paths`, modules may do what they declare, short of the dangerous set.
         let dangerous = wishes().flat_map(|wishes| &wishes.paths);
-        let dangerous = dangerous.filter(|path| names_dangerous(path));
-        let dangerous: BTreeSet<&str> = dangerous.map(|path| path.as_str()).collect();
+        let attributes = wishes().flat_map(|wishes| &wishes.paths);
+        let attributes = attributes.filter_map(ConditionedPath::own_attributes);
+        let dangerous = dangerous.cloned().chain(attributes);
+        let mut dangerous: Vec<ConditionedPath> = dangerous
+            .filter(|path| names_dangerous(&path.pattern))
+            .collect();
+        dangerous.dedup();
         let pod: BTreeSet<&str> = wishes()
             .flat_map(|wishes| wishes.pod.iter().map(PodPattern::as_str))
             .collect();

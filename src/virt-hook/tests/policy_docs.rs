@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use domain_xml::host::diff;
 use domain_xml::{Document, PathPattern};
+use hook_host::ConditionedPath;
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::policy::{HookYaml, OperatorPolicy};
 
@@ -106,7 +107,7 @@ fn permits(pattern: &str, before: &str, after: &str) -> bool {
         Document::parse(&xml).unwrap()
     };
     let (before, after) = (domain(before), domain(after));
-    let pattern = PathPattern::parse(pattern).unwrap();
+    let pattern = ConditionedPath::parse(pattern).unwrap();
     let mut checker = Checker::new(std::slice::from_ref(&pattern), &before, &after);
     let changes = diff(&before, &after);
     assert!(!changes.is_empty());

@@ -27,6 +27,10 @@ static bool watchdog(text vmi, text *xml) {
     return (void)vmi, xml_insert_if_absent(xml, "domain/devices/watchdog", device), true;
 }
 
+static bool pin(text vmi, text *xml) {
+    return (void)vmi, xml_set(xml, "domain/cputune/iothreadpin[@iothread='1']/@cpuset", text_of("3")), true;
+}
+
 static bool removal(text vmi, text *xml) {
     return (void)vmi, xml_remove(xml, "domain/devices/disk[target/@dev='vdb']"), true;
 }
@@ -66,14 +70,22 @@ int main(void) {
     PASSES(title, "\"/domain/title\"");
     PASSES(title, "\"/domain/other\", \"/domain/**\"");
     DENIED(watchdog, "", "/domain/devices/watchdog/**");
-    DENIED(watchdog, "\"/domain/devices/watchdog\", \"/domain/devices/watchdog/@model\"", "/domain/devices/watchdog/**");
+    DENIED(watchdog, "\"/domain/devices/watchdog\"", "/domain/devices/watchdog/**");
+    DENIED(watchdog, "\"/domain/devices/*\", \"/domain/devices/watchdog/alias\"", "/domain/devices/watchdog/**");
+    PASSES(watchdog, "\"/domain/devices/watchdog\", \"/domain/devices/watchdog/alias\"");
+    PASSES(pin, "\"/domain/cputune/iothreadpin\"");
+    DENIED(pin, "\"/domain/cputune/shares\"", "/domain/cputune/**");
+    PASSES(queues, "\"/domain/title\", {\"path\": \"/domain/devices/disk/driver/@queues\", \"at-most\": 4}");
+    DENIED(queues, "{\"path\": \"/domain/devices/disk/driver/@io\", \"one-of\": [\"a\"]}", "/domain/devices/disk/driver/@queues");
+    check_edit(queues, DOMAIN, "\"paths\": [{\"at-most\": 4}]", "a wish has no \"path\"", __LINE__);
     PASSES(watchdog, "\"/domain/devices/watchdog/**\"");
     PASSES(queues, "\"/domain/devices/disk[target/@dev='vdb']/driver/@queues\"");
     PASSES(queues, "\"/domain/devices/disk[2]/driver/@*\"");
     PASSES(queues, "\"/domain/devices/*/*/@queues\"");
     PASSES(queues, "\"/domain/devices/**/driver/**\"");
     DENIED(queues, "\"/domain/devices/disk[target/@dev='vda']/driver/@queues\"", "/domain/devices/disk/driver/@queues");
-    DENIED(queues, "\"/domain/devices/disk/driver\"", "/domain/devices/disk/driver/@queues");
+    PASSES(queues, "\"/domain/devices/disk/driver\"");
+    DENIED(queues, "\"/domain/devices/disk/*\"", "/domain/devices/disk/driver/@queues");
     DENIED(queues, "\"/domain/devices/disk[1]/**\"", "/domain/devices/disk/driver/@queues");
     DENIED(removal, "\"/domain/devices\"", "/domain/devices/disk/**");
     PASSES(removal, "\"/domain/devices/disk[target/@dev='vdb']/**\"");

@@ -38,22 +38,37 @@ class PathsTest(unittest.TestCase):
     def test_a_change_without_a_path_is_denied_with_the_path(self):
         self.denied([], lambda domain: domain.set("title", "a"), "/domain/title")
         self.denied(["/domain/title"], lambda domain: domain.set("cpu/@mode", "a"), "/domain/cpu/**")
-        self.denied(["/domain/name"], lambda domain: domain.set("name/@x", "a"), "/domain/name/@x")
+        self.denied(["/domain/*"], lambda domain: domain.set("name/@x", "a"), "/domain/name/@x")
+        define(["/domain/name"], lambda domain: domain.set("name/@x", "a"))
         self.denied(["/domain/devices"], lambda domain: domain.remove("devices/disk[2]"), "/domain/devices/disk/**")
         self.denied(["/domain/devices/disk/**"], lambda domain: domain.set("name", "a"), "/domain/name")
 
     def test_an_inserted_element_needs_what_is_inside_of_it(self):
         wish = "/domain/devices/watchdog/**"
-        for paths in ([], ["/domain/devices/watchdog"], ["/domain/devices/watchdog", "/domain/devices/watchdog/@model"]):
+        for paths in ([], ["/domain/devices/watchdog"], ["/domain/devices/*", "/domain/devices/watchdog/alias"]):
             self.denied(paths, watchdog, wish)
         define([wish], watchdog)
+        define(["/domain/devices/watchdog", "/domain/devices/watchdog/alias"], watchdog)
         define(["/domain/**"], watchdog)
+
+    def test_a_new_parent_is_covered_by_what_is_in_it(self):
+        pin = lambda domain: domain.set("cputune/iothreadpin[@iothread='1']/@cpuset", "3")
+        define(["/domain/cputune/iothreadpin"], pin)
+        self.denied(["/domain/cputune/shares"], pin, "/domain/cputune/**")
+
+    def test_a_path_may_have_conditions(self):
+        title = lambda domain: domain.set("title", "a")
+        define([{"path": "/domain/title", "one-of": ["a"]}], title)
+        self.denied([{"path": "/domain/name", "matches": "a", "at-most": 5}], title, "/domain/title")
+        for wish in ({"path": "/domain/title", "oneOf": ["a"]}, {"path": "/domain/title"}, {"below": "/logs"}):
+            with self.assertRaisesRegex(NotDeclared, "is no path with conditions: .* below, one-of, matches, at-most"):
+                define([wish], title)
 
     def test_a_path_covers_what_it_selects(self):
         queues = lambda domain: domain.set("devices/disk[target/@dev='vdb']/driver/@queues", "2")
-        for covering in ["disk[target/@dev='vdb']/driver/@queues", "disk[2]/driver/@*", "*/*/@queues", "**/driver/**"]:
+        for covering in ["disk[target/@dev='vdb']/driver/@queues", "disk[2]/driver/@*", "*/*/@queues", "**/driver/**", "disk/driver"]:
             define(["/domain/devices/" + covering], queues)
-        for other in ["disk[target/@dev='vda']/driver/@queues", "disk/driver/@io", "disk/driver", "disk[1]/**"]:
+        for other in ["disk[target/@dev='vda']/driver/@queues", "disk/driver/@io", "disk/*", "disk[1]/**"]:
             self.denied(["/domain/devices/" + other], queues, "/domain/devices/disk/driver/@queues")
 
     def test_an_edit_and_a_removal_are_covered_by_the_attribute(self):

@@ -19,8 +19,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use domain_xml::Document;
 use domain_xml::host::diff;
-use domain_xml::{Document, PathPattern};
+use hook_host::ConditionedPath;
 use hook_host::policy::permission::{Checker, Permission};
 use hooks_sdk::{CloudInit, Domain, Vmi};
 use tests::not_tested::{Missing, not_tested};
@@ -62,13 +63,13 @@ fn each_recipe_works_with_the_wishes_of_its_page() {
             .to_vec();
         let unusual = unusual_domain();
         edits.push((parse(&unusual), parse(&edited_by_recipe(recipe, &unusual))));
-        let wishes: Vec<PathPattern> = recipe
+        let wishes: Vec<ConditionedPath> = recipe
             .wishes
             .iter()
             .filter(|wish| wish.starts_with('/'))
-            .map(|wish| wish.parse().unwrap())
+            .map(|wish| ConditionedPath::parse(wish).unwrap())
             .collect();
-        let refusal = |wishes: &[PathPattern]| {
+        let refusal = |wishes: &[ConditionedPath]| {
             edits.iter().find_map(|(before, after)| {
                 let mut checker = Checker::new(wishes, before, after);
                 let changes = diff(before, after);

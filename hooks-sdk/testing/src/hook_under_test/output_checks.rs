@@ -2,8 +2,8 @@
 
 use domain_xml::Document;
 use domain_xml::host::{Change, diff};
-use hook_host::policy::permission::{Checker, Permission};
-use hook_host::{AttachedDevice, DeviceError, MigrationParameters};
+use hook_host::policy::permission::{Checker, Permission, RefusalReason};
+use hook_host::{AttachedDevice, DeviceError, MigrationParameters, Wishes};
 
 use super::Hook;
 use crate::call_result::{EditedDevice, EditedDomain, Refusal};
@@ -49,14 +49,19 @@ impl Hook {
     fn within_wishes(&self, before: &Document, after: &Document) -> Result<Vec<Change>, Refusal> {
         let changes = diff(before, after);
         let wishes = self.description().wishes.as_ref();
-        let patterns = wishes.map_or(&[][..], |wishes| &wishes.paths);
-        let mut checker = Checker::new(patterns, before, after);
+        let paths = wishes.map_or_else(Vec::new, Wishes::paths_with_attributes);
+        let mut checker = Checker::new(&paths, before, after);
         for change in &changes {
             if let Permission::Refused(refusal) = checker.permits(change) {
-                let remedy = refusal.suggested_pattern.map_or_else(
-                    || format!("no wish can allow it ({:?})", refusal.reason),
-                    |pattern| format!("declare it with Description::with_paths([{pattern:?}])"),
-                );
+                let remedy = match (refusal.suggested_pattern, refusal.reason) {
+                    (Some(pattern), _) => {
+                        format!("declare it with Description::with_paths([{pattern:?}])")
+                    }
+                    (None, RefusalReason::ConditionNotMet { reason, .. }) => {
+                        format!("{reason}: write a value that meets the condition, or widen it")
+                    }
+                    (None, reason) => format!("no wish can allow it ({reason:?})"),
+                };
                 let text = format!("the hook may not change {}: {remedy}", refusal.path);
                 return Err(Refusal::Denied(text));
             }

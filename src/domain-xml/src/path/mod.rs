@@ -75,6 +75,17 @@ pub(crate) enum Target {
     Attribute(NameTest),
 }
 
+/// What a path ends in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastStep {
+    /// The name of an element.
+    Element,
+    /// The name of an attribute.
+    Attribute,
+    /// `*`, `**`, `@*`, or any name of a namespace.
+    Wildcard,
+}
+
 /// Why a path is invalid, or cannot be used for this purpose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -150,6 +161,21 @@ impl PathPattern {
                 (descends || at == level) && predicates.iter().any(Predicate::is_position)
             }
         })
+    }
+
+    /// What the pattern ends in.
+    pub(crate) fn last_step(&self) -> LastStep {
+        match (&self.target, self.steps.last()) {
+            (Target::Attribute(NameTest::Exact(_)), _) => LastStep::Attribute,
+            (
+                Target::Element,
+                Some(Step::Child {
+                    name: NameTest::Exact(_),
+                    ..
+                }),
+            ) => LastStep::Element,
+            _ => LastStep::Wildcard,
+        }
     }
 
     /// Refuses a value that no XML document can have.

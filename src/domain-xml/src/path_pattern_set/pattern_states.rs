@@ -95,31 +95,41 @@ impl PatternStates {
         first.map(|number| set.states[*number].pattern())
     }
 
-    /// The first pattern that permits the element itself: its text, that it is there, and the
-    /// order of its children.
-    pub fn pattern_permitting_element(&self, set: &PatternSet) -> Option<usize> {
-        self.first_end(set, |pattern| pattern.target == Target::Element)
+    /// The first pattern that leads to something inside of the element.
+    pub fn first_leading_inside(&self, set: &PatternSet) -> Option<usize> {
+        let mut states = self.0.iter().map(|number| &set.states[*number]);
+        let leading = states.find(|state| state.kind != StateKind::End);
+        leading.map(State::pattern)
     }
 
-    /// The first pattern that permits this attribute.
-    pub fn pattern_permitting_attribute(
+    /// The patterns that permit the element itself: its text, that it is there, and the order of its children.
+    pub fn patterns_permitting_element(&self, set: &PatternSet) -> impl Iterator<Item = usize> {
+        self.ends(set, |pattern| pattern.target == Target::Element)
+    }
+
+    /// The patterns that permit this attribute.
+    pub fn patterns_permitting_attribute(
         &self,
         set: &PatternSet,
         name: &str,
         explicit: bool,
-    ) -> Option<usize> {
-        self.first_end(set, |pattern| match &pattern.target {
+    ) -> impl Iterator<Item = usize> {
+        self.ends(set, move |pattern| match &pattern.target {
             Target::Attribute(NameTest::Exact(exact)) => exact == name,
             Target::Attribute(test) => !explicit && test.accepts(name),
             Target::Element => !explicit && pattern.steps.last() == Some(&Step::Descend),
         })
     }
 
-    fn first_end(&self, set: &PatternSet, permits: impl Fn(&PathPattern) -> bool) -> Option<usize> {
+    fn ends(
+        &self,
+        set: &PatternSet,
+        permits: impl Fn(&PathPattern) -> bool,
+    ) -> impl Iterator<Item = usize> {
         let states = self.0.iter().map(|number| &set.states[*number]);
         let ends = states.filter(|state| state.kind == StateKind::End);
-        let mut patterns = ends.map(State::pattern);
-        patterns.find(|number| permits(&set.patterns[*number]))
+        let patterns = ends.map(State::pattern);
+        patterns.filter(move |number| permits(&set.patterns[*number]))
     }
 }
 

@@ -26,7 +26,7 @@ fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
     );
     let text = r#"{"wishes":{"paths":["/domain/title"],"config":["a"],"dirs":["/etc/x"]}}"#;
     let parsed = wishes(text).unwrap().unwrap();
-    assert_eq!(parsed.paths[0].as_str(), "/domain/title");
+    assert_eq!(parsed.paths[0].path(), "/domain/title");
     assert_eq!(
         (parsed.config, parsed.dirs),
         (vec!["a".into()], vec![PathBuf::from("/etc/x")])
@@ -44,6 +44,37 @@ fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
     ] {
         let error = wishes(text).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_path_may_have_a_condition_and_an_unknown_one_is_refused() {
+    let wishes = |path: &str| {
+        let text = format!(r#"{{"wishes":{{"paths":["/domain/title",{path}]}}}}"#);
+        let description = Description::parse(&text).map_err(|error| error.to_string())?;
+        Ok::<_, String>(description.wishes.unwrap().paths)
+    };
+    let paths = wishes(r#"{"path":"/domain/iothreads","at-most":4}"#).unwrap();
+    let shown: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["/domain/title", "/domain/iothreads (at-most: 4)"]);
+    for (path, part) in [
+        (
+            r#"{"path":"/domain/iothreads","at-most":4,"at-least":1}"#,
+            "in its description, wishes.paths: unknown field `at-least`",
+        ),
+        (
+            r#"{"path":"/domain/iothreads","at-most":null}"#,
+            "expected a whole number for at-most, without quotes, sign and unit",
+        ),
+        (r#"{"path":"/domain/iothreads"}"#, "there is no condition"),
+        (r#"{"at-most":4}"#, "missing field `path`"),
+        (
+            r#"["/domain/iothreads"]"#,
+            "a list of path patterns, some with conditions",
+        ),
+    ] {
+        let error = wishes(path).unwrap_err();
+        assert!(error.contains(part), "{path}: {error}");
     }
 }
 
@@ -80,14 +111,6 @@ fn the_number_and_length_of_wishes_are_limited() {
     assert_eq!(wishes(long(1024)), Ok(()));
     let error = wishes(long(1025)).unwrap_err().to_string();
     assert!(error.contains("1025 bytes, more than 1024"), "{error}");
-}
-
-#[test]
-fn relative_directories_and_those_with_dots_are_refused() {
-    assert_eq!(absolute_directory("/a//b/"), Ok(PathBuf::from("/a/b")));
-    for invalid in ["a", "/a/../b", "/a/./b", ""] {
-        assert!(absolute_directory(invalid).is_err(), "{invalid}");
-    }
 }
 
 #[test]

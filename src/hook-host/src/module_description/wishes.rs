@@ -1,26 +1,26 @@
 //! The wishes in a module's description: what the module changes and reads.
 
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-use domain_xml::PathPattern;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{DescriptionError, is_all_printable, member_error, shorten, unknown_name};
-use crate::{MigrationParameter, PodPattern, PodPatternError};
+use super::{DescriptionError, member_error, shorten, unknown_name};
+use crate::absolute_directory::absolute_directory;
+use crate::printable::check_printable;
+use crate::{ConditionedPath, MigrationParameter, PodPattern, PodPatternError};
 
 /// Maximum number of wishes in each list.
 pub(crate) const MAX_WISHES: usize = 256;
-/// Maximum length of a path pattern in bytes.
-const MAX_PATTERN_BYTES: usize = 1024;
-/// Maximum number of predicates in a path pattern.
-const MAX_PREDICATES: usize = 8;
+/// The type of `wishes.paths`.
+const PATHS: &str = "a list of path patterns, some with conditions";
 
 /// What a module declares that it will change and read. Wishes are granted or refused before the first call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wishes {
-    /// Patterns of the domain paths that the module changes; each starts with `/domain/`.
-    pub paths: Vec<PathPattern>,
+    /// Patterns of the domain paths that the module changes, each from `/domain/` on, and what it writes there.
+    pub paths: Vec<ConditionedPath>,
     /// The configuration keys that the module reads.
     pub config: Vec<String>,
     /// The directories that the module reads.
@@ -31,6 +31,19 @@ pub struct Wishes {
     pub pod: Vec<PodPattern>,
 }
 
+impl Wishes {
+    /// What the paths stand for: themselves, and after all of them the own attributes of the elements in which they end.
+    /// The lists of policies do not include attributes, so that they grant what they say.
+    #[must_use]
+    pub fn paths_with_attributes(&self) -> Vec<ConditionedPath> {
+        let attributes = self
+            .paths
+            .iter()
+            .filter_map(ConditionedPath::own_attributes);
+        self.paths.iter().cloned().chain(attributes).collect()
+    }
+}
+
 pub(super) fn parse_wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
     let object = match value {
         None | Some(Value::Null) => return Ok(None),
@@ -38,15 +51,13 @@ pub(super) fn parse_wishes(value: Option<&Value>) -> Result<Option<Wishes>, Desc
         Some(other) => return Err(member_error("wishes", "an object", other)),
     };
     let list = |member, expected| string_list(object, member, expected);
-    let paths = list("paths", "a list of path patterns")?;
+    let paths = wish_list(object, "paths", PATHS)?;
     let config = list("config", "a list of keys")?;
     let dirs = list("dirs", "a list of directories")?;
     let migration = list("migration", "a list of parameters of a migration")?;
     let pod = list("pod", "a list of facts about the pod")?;
     Ok(Some(Wishes {
-        paths: parse_each(&paths, |text| {
-            domain_pattern(text).map_err(|reason| wish_error("paths", &reason))
-        })?,
+        paths: paths.iter().map(path_wish).collect::<Result<_, _>>()?,
         config: parse_each(&config, |text| {
             config_key(text).map_err(|reason| wish_error("config", &reason))
         })?,
@@ -63,22 +74,39 @@ fn string_list(
     member: &str,
     expected: &'static str,
 ) -> Result<Vec<String>, DescriptionError> {
-    let member_error = |found| member_error(&format!("wishes.{member}"), expected, found);
+    let list = wish_list(object, member, expected)?;
+    let texts = list.iter().map(|item| match item {
+        Value::String(text) => Ok(text.clone()),
+        other => Err(member_error(&format!("wishes.{member}"), expected, other)),
+    });
+    texts.collect()
+}
+
+/// The values of a list of wishes.
+fn wish_list<'a>(
+    object: &'a Map<String, Value>,
+    member: &str,
+    expected: &'static str,
+) -> Result<&'a [Value], DescriptionError> {
     match object.get(member) {
-        None | Some(Value::Null) => Ok(Vec::new()),
+        None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(list)) if list.len() > MAX_WISHES => Err(DescriptionError::Wish {
             member: format!("wishes.{member}"),
             reason: format!("{} entries, more than {MAX_WISHES}", list.len()),
         }),
-        Some(Value::Array(list)) => list
-            .iter()
-            .map(|item| {
-                item.as_str()
-                    .map(str::to_owned)
-                    .ok_or_else(|| member_error(item))
-            })
-            .collect(),
-        Some(other) => Err(member_error(other)),
+        Some(Value::Array(list)) => Ok(list),
+        Some(other) => Err(member_error(&format!("wishes.{member}"), expected, other)),
+    }
+}
+
+/// A path, or an object with a path and a condition. Unlike unknown members elsewhere, those of the object are refused:
+/// without a condition that this host does not know, the module would be granted more than it declares.
+fn path_wish(item: &Value) -> Result<ConditionedPath, DescriptionError> {
+    match item {
+        Value::String(_) | Value::Object(_) => {
+            ConditionedPath::deserialize(item).map_err(|reason| wish_error("paths", &reason))
+        }
+        other => Err(member_error("wishes.paths", PATHS, other)),
     }
 }
 
@@ -113,56 +141,7 @@ fn pod_pattern(text: &str) -> Result<PodPattern, DescriptionError> {
     })
 }
 
-/// Parses a path pattern, which must start with `/domain/`. Length and number of predicates are limited, because a
-/// pattern is matched against every element that a hook changes.
-pub(crate) fn domain_pattern(text: &str) -> Result<PathPattern, String> {
-    if text.len() > MAX_PATTERN_BYTES {
-        let length = text.len();
-        return Err(format!(
-            "a path of {length} bytes, more than {MAX_PATTERN_BYTES}"
-        ));
-    }
-    check_printable("path", text)?;
-    let pattern = PathPattern::parse(text).map_err(|error| error.to_string())?;
-    if pattern.predicates() > MAX_PREDICATES {
-        let count = pattern.predicates();
-        return Err(format!(
-            "path `{text}` has {count} predicates, more than {MAX_PREDICATES}"
-        ));
-    }
-    if text.starts_with("/domain/") {
-        Ok(pattern)
-    } else {
-        Err(format!("path `{text}` does not begin with /domain/"))
-    }
-}
-
 fn config_key(text: &str) -> Result<String, String> {
     check_printable("key", text)?;
     Ok(text.to_owned())
-}
-
-/// Parses the path of a directory, which must be absolute and without `.` and `..`.
-pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
-    check_printable("directory", text)?;
-    let path = Path::new(text);
-    let has_only_names = path
-        .components()
-        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if path.is_absolute() && has_only_names && !text.split('/').any(|part| part == ".") {
-        Ok(path.components().collect())
-    } else {
-        Err(format!(
-            "{text:?} is not an absolute path without `.` and `..`"
-        ))
-    }
-}
-
-/// Refuses unprintable characters in a wish. Wishes are printed as a policy that operators copy, and some unprintable
-/// characters end a line in YAML.
-fn check_printable(what: &str, text: &str) -> Result<(), String> {
-    match is_all_printable(text) {
-        true => Ok(()),
-        false => Err(format!("{what} {text:?} has unprintable characters")),
-    }
 }

@@ -7,20 +7,21 @@ mod refusal_text_tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use domain_xml::Document;
 use domain_xml::host::{Budget, Change, ChangeKind, has_position_at};
-use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
 use super::unknown_domain_path::UnknownPath;
+use crate::ConditionedPath;
 
 /// The grant of a hook: a change is permitted if every layer permits it. `None` permits everything.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grant(Option<Arc<[Layer]>>);
 
-/// The patterns and kinds of one origin.
+/// The paths and kinds of one origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
-    pub(crate) patterns: Vec<PathPattern>,
+    pub(crate) paths: Vec<ConditionedPath>,
     /// Kinds of the dangerous set that the origin grants.
     pub(crate) granted_dangers: Vec<DangerKind>,
     /// The origin for errors, such as `allow.paths of hook/hook.yaml:7:10`.
@@ -49,7 +50,7 @@ pub(crate) struct GrantRefusal {
 impl Layer {
     /// The layer, which also permits what `other` permits.
     pub(crate) fn or(mut self, other: &Self) -> Self {
-        self.patterns.extend(other.patterns.iter().cloned());
+        self.paths.extend(other.paths.iter().cloned());
         self.granted_dangers.extend(&other.granted_dangers);
         self
     }
@@ -71,8 +72,8 @@ impl Grant {
         /// The index of the last step of `/domain/devices/*`.
         const DEVICE_STEP: usize = 2;
         let without_positions = |layer: &Layer| Layer {
-            patterns: (layer.patterns.iter())
-                .filter(|pattern| !has_position_at(pattern, DEVICE_STEP))
+            paths: (layer.paths.iter())
+                .filter(|path| !has_position_at(&path.pattern, DEVICE_STEP))
                 .cloned()
                 .collect(),
             ..layer.clone()
@@ -100,7 +101,7 @@ impl Grant {
             return Ok(());
         }
         let checker = |layer: &'a Layer| {
-            let checker = Checker::within(&layer.patterns, before, after, Rc::clone(budget));
+            let checker = Checker::within(&layer.paths, before, after, Rc::clone(budget));
             checker.granting(&layer.granted_dangers)
         };
         let mut outer_to_inner = self.layers().unwrap_or_default().iter();
@@ -165,6 +166,13 @@ fn grant_refusal(
             "it is of the dangerous set ({kind:?}), which no wildcard matches; {origin} would have \
              to contain \"{suggested_pattern}\""
         ),
+        (RefusalReason::ConditionNotMet { pattern, reason }, _) => {
+            let path = layer.paths.get(*pattern);
+            let path = path.map_or_else(String::new, ToString::to_string);
+            format!(
+                "{reason}; let the hook write a value that meets the condition, or {origin} would have to widen `{path}`"
+            )
+        }
         (_, Some(suggested_pattern)) => {
             format!("{origin} would have to contain \"{suggested_pattern}\"")
         }

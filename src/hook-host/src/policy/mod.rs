@@ -39,7 +39,7 @@ pub use operator_policy::{
     Allow, Digests, OperatorPolicy, PolicySource, PolicySummary, PolicyWarning,
 };
 pub use policy_error::PolicyError;
-pub use unknown_domain_path::UnknownPath;
+pub use unknown_domain_path::{UnknownPath, may_have_attributes};
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};

@@ -91,6 +91,18 @@ impl UnknownPath {
     }
 }
 
+/// Whether the element in which a path ends has attributes in libvirt's domain format, or is unknown to this list.
+#[must_use]
+pub fn may_have_attributes(path: &str) -> bool {
+    let Some(name) = steps(path).last().map(|step| step.name) else {
+        return false;
+    };
+    match TABLE.get(name) {
+        Some(names) => names.iter().any(|name| name.starts_with('@')),
+        None => !TABLE.values().any(|children| children.contains(&name)),
+    }
+}
+
 impl fmt::Display for UnknownPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} (as of libvirt 12.8)", Self::PREFIX, self.unknown)?;

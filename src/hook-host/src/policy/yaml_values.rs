@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain_xml::PathPattern;
 use quantity::{Quantity, go_duration};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -15,8 +14,8 @@ use sigstore_bundle::PublicKey;
 use super::permission::DangerKind;
 use super::policy_error::YamlPosition;
 use super::version_range::VersionRange;
-use crate::module_description::{absolute_directory, domain_pattern};
-use crate::{PodPattern, SigningDate};
+use crate::absolute_directory::absolute_directory;
+use crate::{ConditionedPath, PodPattern, SigningDate};
 
 /// A value and its position.
 #[derive(Debug, Clone, Deserialize)]
@@ -45,15 +44,11 @@ pub(crate) struct SizeValue(pub(crate) usize);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sha256(pub(crate) String);
 
-/// An absolute path pattern into the domain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern(pub(crate) PathPattern);
-
 /// A part of the dangerous set that the operator grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dangerous {
-    /// The nodes that the pattern names.
-    Path(PathPattern),
+    /// The nodes that the pattern names, set to values that meet its condition.
+    Path(ConditionedPath),
     /// All nodes of a kind.
     Kind(DangerKind),
 }
@@ -121,13 +116,6 @@ deserialize_from_text!(SizeValue, |text| size(text)
 deserialize_from_text!(Sha256, |text| sha256(text)
     .ok_or_else(|| format!("{text:?} is not a sha256: 64 hexadecimal digits")));
 deserialize_from_text!(VersionRange, |text| VersionRange::parse(text));
-deserialize_from_text!(Pattern, |text| domain_pattern(text).map(Pattern));
-deserialize_from_text!(Dangerous, |text| if text.starts_with('/') {
-    domain_pattern(text).map(Dangerous::Path)
-} else {
-    let kind = text.parse::<DangerKind>();
-    kind.map(Dangerous::Kind).map_err(|error| error.to_string())
-});
 deserialize_from_text!(PemKey, |text| PublicKey::from_pem(text)
     .map(PemKey)
     .map_err(|error| error.to_string()));
@@ -137,6 +125,36 @@ deserialize_from_text!(SigningDate, |text| text
 deserialize_from_text!(PodPattern, |text| PodPattern::parse(text)
     .map_err(|error| error.to_string()));
 deserialize_from_text!(Directory, |text| absolute_directory(text).map(Directory));
+
+struct DangerousVisitor;
+
+impl<'de> Visitor<'de> for DangerousVisitor {
+    type Value = Dangerous;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a path, a mapping with `path` and a condition, or a kind of the dangerous set")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Dangerous, E> {
+        if text.starts_with('/') {
+            let path = ConditionedPath::parse(text).map_err(E::custom)?;
+            return Ok(Dangerous::Path(path));
+        }
+        let kind = text.parse::<DangerKind>();
+        kind.map(Dangerous::Kind).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Dangerous, A::Error> {
+        let path = ConditionedPath::deserialize(MapAccessDeserializer::new(entries))?;
+        Ok(Dangerous::Path(path))
+    }
+}
+
+impl<'de> Deserialize<'de> for Dangerous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DangerousVisitor)
+    }
+}
 
 /// A public key in PEM.
 struct PemKey(PublicKey);

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::json;
+
 use super::read_record_file::RecordReadError;
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
@@ -11,14 +14,16 @@ use super::record_json_format::{
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
-use crate::module_description::domain_pattern;
 use crate::pod_facts::PodGrant;
 use crate::policy::permission::DangerKind;
 use crate::policy::{
     EffectiveSettings, Grant, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT,
 };
 use crate::sealed_changes::Seal;
-use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
+use crate::{
+    ConditionedPath, FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter,
+    Reason,
+};
 
 impl From<HookPayload> for Output {
     fn from(payload: HookPayload) -> Self {
@@ -60,13 +65,13 @@ impl Record {
     pub(crate) fn settings(&self, base: &Limits) -> Result<EffectiveSettings, RecordReadError> {
         let layer = |entry: &GrantEntry| -> Result<Layer, RecordReadError> {
             // A record can come from an untrusted source, so its patterns have the limits of all other patterns.
-            let patterns = entry.patterns.iter();
-            let patterns = patterns.map(|pattern| domain_pattern(pattern));
+            let paths = entry.patterns.iter();
+            let paths = paths.map(|path| ConditionedPath::deserialize(path));
             let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
             Ok(Layer {
-                patterns: patterns
+                paths: paths
                     .collect::<Result<_, _>>()
-                    .map_err(RecordReadError::NotARecord)?,
+                    .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
                 granted_dangers: kinds
                     .collect::<Result<_, _>>()
                     .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
@@ -244,7 +249,7 @@ impl GrantEntry {
     pub(super) fn all(grant: &Grant) -> Option<Vec<Self>> {
         let entry = |layer: &Layer| Self {
             origin: layer.origin.clone(),
-            patterns: layer.patterns.iter().map(ToString::to_string).collect(),
+            patterns: layer.paths.iter().map(|path| json!(path)).collect(),
             kinds: layer
                 .granted_dangers
                 .iter()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use domain_xml::host::ChangeKind;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::pod_facts::PodFactEntry;
 
@@ -130,8 +131,9 @@ pub struct LimitsUsed {
 pub struct GrantEntry {
     /// The origin of the patterns.
     pub origin: String,
-    /// The path patterns.
-    pub patterns: Vec<String>,
+    /// The path patterns: texts, or objects with a path and a condition, as in a module's wishes. They are parsed when
+    /// the record is used, after their number was checked.
+    pub patterns: Vec<Value>,
     /// The kinds of the dangerous set, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,

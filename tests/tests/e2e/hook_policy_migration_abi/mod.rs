@@ -12,6 +12,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use domain_xml::host::diff;
 use domain_xml::{Document, PathPattern};
+use hook_host::ConditionedPath;
 use hook_host::policy::migration_abi;
 use hook_host::policy::permission::{Permission, permits};
 use tests::guest_image::Guest;
@@ -132,8 +133,8 @@ impl SavedDomain {
     fn is_accepted_without(&self, line: &str, xml: &str) -> Result<bool> {
         let (before, after) = (Document::parse(&self.xml)?, Document::parse(xml)?);
         let others = table_lines().into_iter().filter(|other| *other != line);
-        let others: Result<Vec<PathPattern>, _> = others.map(PathPattern::parse).collect();
-        let others = others?;
+        let others: Result<Vec<_>, _> = others.map(PathPattern::parse).collect();
+        let others: Vec<ConditionedPath> = others?.into_iter().map(ConditionedPath::from).collect();
         Ok(diff(&before, &after).iter().all(|change| {
             let permission = permits(&others, change, &before, &after);
             matches!(permission, Permission::Granted { .. })

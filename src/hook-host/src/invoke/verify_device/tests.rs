@@ -1,6 +1,7 @@
 //! Changes of a device that are accepted or refused, and outputs that are not one device.
 
 use super::*;
+use crate::ConditionedPath;
 use crate::policy::Layer;
 
 const DISK: &str = "<disk type='file' device='disk'><source file='/a'/><target dev='sda' bus='scsi'/>\
@@ -50,7 +51,7 @@ fn patterns_with_a_position_among_the_devices_grant_nothing() {
         ),
     ] {
         let grant = Grant::new(vec![Layer {
-            patterns: vec![pattern.parse().unwrap()],
+            paths: vec![ConditionedPath::parse(pattern).unwrap()],
             granted_dangers: Vec::new(),
             origin: "wishes".to_owned(),
         }]);

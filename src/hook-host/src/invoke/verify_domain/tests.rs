@@ -1,8 +1,7 @@
 //! Domains of hooks that are accepted or refused, and the budget of the check.
 
-use domain_xml::PathPattern;
-
 use super::*;
+use crate::ConditionedPath;
 use crate::policy::Layer;
 
 const DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><metadata>\
@@ -73,11 +72,11 @@ fn attributes_and_texts_of_megabytes_exhaust_the_budget() {
     for element in [format!("<a{attributes}/>"), texts] {
         let before = Domain::parse(DOMAIN).unwrap();
         let after = DOMAIN.replace("</domain>", &(element + "</domain>"));
-        let patterns = patterns
+        let paths = patterns
             .iter()
-            .map(|path| PathPattern::parse(path).unwrap());
+            .map(|path| ConditionedPath::parse(path).unwrap());
         let grant = Grant::new(vec![Layer {
-            patterns: patterns.collect(),
+            paths: paths.collect(),
             granted_dangers: Vec::new(),
             origin: "a test".to_owned(),
         }]);

@@ -3,11 +3,11 @@
 use super::*;
 
 fn layer(patterns: &[&str], origin: &str) -> Layer {
-    let patterns = patterns
+    let paths = patterns
         .iter()
-        .map(|text| PathPattern::parse(text).unwrap());
+        .map(|text| ConditionedPath::parse(text).unwrap());
     Layer {
-        patterns: patterns.collect(),
+        paths: paths.collect(),
         granted_dangers: Vec::new(),
         origin: origin.to_owned(),
     }
@@ -71,7 +71,7 @@ fn a_refused_move_names_the_child_and_its_positions() {
     let after = parse("<domain><os><boot dev='fd'/><boot dev='hd'/></os></domain>");
     let changes = domain_xml::host::diff(&before, &after);
     let grant = Grant::new(vec![Layer {
-        patterns: Vec::new(),
+        paths: Vec::new(),
         granted_dangers: Vec::new(),
         origin: "wishes".to_owned(),
     }]);

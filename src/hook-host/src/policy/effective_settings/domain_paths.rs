@@ -1,13 +1,12 @@
 //! Resolves the domain paths that a hook may change.
 
-use domain_xml::PathPattern;
-
 use super::{AllowList, ResolveError, Resolver};
+use crate::ConditionedPath;
 use crate::module_description::Wishes;
 use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::domain_grant::{Grant, Layer};
 use crate::policy::pattern_subset::is_superset;
-use crate::policy::yaml_values::{Dangerous, Pattern, WithPosition};
+use crate::policy::yaml_values::{Dangerous, WithPosition};
 
 /// The origin of the wishes, in the terms of the SDKs: a module declares its wishes in the function `describe`.
 const WISHES_ORIGIN: &str = "the paths that the module's `describe` declares";
@@ -35,7 +34,7 @@ impl Resolver<'_> {
             Some(wishes) => Some(wishes_layer(wishes)),
             None if owner.is_some() => None,
             None => Some(Layer {
-                patterns: Vec::new(),
+                paths: Vec::new(),
                 granted_dangers: Vec::new(),
                 origin: format!(
                     "{WISHES_ORIGIN} (it declares none), or allow.paths of {},",
@@ -46,8 +45,8 @@ impl Resolver<'_> {
         // The wildcard matches every node except the dangerous set, whose granted part is already in the layer.
         let mut everything_permitted = dangerous;
         everything_permitted
-            .patterns
-            .extend(PathPattern::parse("/domain/**"));
+            .paths
+            .extend(ConditionedPath::parse("/domain/**"));
         // The operator's layers come first: a module's patterns, which can be expensive to match, are only matched
         // against changes that the operator permits.
         let layers = operator.into_iter().chain([everything_permitted]);
@@ -55,10 +54,10 @@ impl Resolver<'_> {
     }
 }
 
-impl AllowList<'_, WithPosition<Pattern>> {
+impl AllowList<'_, WithPosition<ConditionedPath>> {
     fn layer(self) -> Layer {
         Layer {
-            patterns: self.values.iter().map(|p| p.get().0.clone()).collect(),
+            paths: self.values.iter().map(|path| path.get().clone()).collect(),
             granted_dangers: Vec::new(),
             origin: self.origin,
         }
@@ -68,13 +67,13 @@ impl AllowList<'_, WithPosition<Pattern>> {
 impl AllowList<'_, WithPosition<Dangerous>> {
     fn layer(self) -> Layer {
         let mut layer = Layer {
-            patterns: Vec::new(),
+            paths: Vec::new(),
             granted_dangers: Vec::new(),
             origin: self.origin,
         };
         for value in self.values {
             match value.get() {
-                Dangerous::Path(pattern) => layer.patterns.push(pattern.clone()),
+                Dangerous::Path(path) => layer.paths.push(path.clone()),
                 Dangerous::Kind(kind) => layer.granted_dangers.push(*kind),
             }
         }
@@ -82,9 +81,9 @@ impl AllowList<'_, WithPosition<Dangerous>> {
     }
 }
 
-fn layer(patterns: &[WithPosition<Pattern>], origin: String) -> Layer {
+fn layer(paths: &[WithPosition<ConditionedPath>], origin: String) -> Layer {
     Layer {
-        patterns: patterns.iter().map(|p| p.get().0.clone()).collect(),
+        paths: paths.iter().map(|path| path.get().clone()).collect(),
         granted_dangers: Vec::new(),
         origin,
     }
@@ -92,7 +91,7 @@ fn layer(patterns: &[WithPosition<Pattern>], origin: String) -> Layer {
 
 fn wishes_layer(wishes: &Wishes) -> Layer {
     Layer {
-        patterns: wishes.paths.clone(),
+        paths: wishes.paths_with_attributes(),
         granted_dangers: Vec::new(),
         origin: WISHES_ORIGIN.to_owned(),
     }
@@ -101,14 +100,14 @@ fn wishes_layer(wishes: &Wishes) -> Layer {
 /// Checks that every layer allows at least a part of a wish. Layers may narrow a wish. A wish of which nothing is
 /// left is refused now, and not when the VM boots.
 fn check_wish<'a>(
-    wish: &PathPattern,
+    wish: &ConditionedPath,
     layers: impl Iterator<Item = &'a Layer>,
     dangerous: &'a Layer,
 ) -> Result<(), ResolveError> {
-    let kinds = kinds_named(wish, false);
+    let kinds = kinds_named(&wish.pattern, false);
     let overlaps = |layer: &Layer| {
-        let mut patterns = layer.patterns.iter();
-        patterns.any(|pattern| is_superset(pattern, wish) || is_superset(wish, pattern))
+        let mut paths = layer.paths.iter();
+        paths.any(|path| overlap(path, wish))
             || (!kinds.is_empty()
                 && kinds
                     .iter()
@@ -119,8 +118,18 @@ fn check_wish<'a>(
         None => Ok(()),
         Some(layer) => Err(ResolveError::NotGranted {
             what: "path",
-            wish: wish.as_str().to_owned(),
+            wish: wish.to_string(),
             origin: layer.origin.clone(),
         }),
     }
+}
+
+/// Whether some change may be permitted by both. Conditions that exclude each other leave nothing.
+fn overlap(one: &ConditionedPath, other: &ConditionedPath) -> bool {
+    let are_apart = match (&one.condition, &other.condition) {
+        (Some(condition), Some(other)) => condition.excludes(other),
+        _ => false,
+    };
+    let (one, other) = (&one.pattern, &other.pattern);
+    !are_apart && (is_superset(one, other) || is_superset(other, one))
 }

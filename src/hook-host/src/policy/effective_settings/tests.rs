@@ -1,5 +1,6 @@
 //! Resolves settings from the texts of a description, a `hook.yaml` and an operator's policy.
 
+mod conditions_on_values;
 mod grant_limit_and_parser_properties;
 mod operator_rules;
 mod sidecars;

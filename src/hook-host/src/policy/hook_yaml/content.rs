@@ -6,10 +6,8 @@ use serde::Deserialize;
 
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::version_requirements::Requires;
-use crate::policy::yaml_values::{
-    Directory, DurationValue, Pattern, Sha256, SizeValue, WithPosition,
-};
-use crate::{FailurePolicy, HookPoint, PodPattern};
+use crate::policy::yaml_values::{Directory, DurationValue, Sha256, SizeValue, WithPosition};
+use crate::{ConditionedPath, FailurePolicy, HookPoint, PodPattern};
 
 /// The content of a `hook.yaml`. [`super::HookYaml`] documents the keys.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -51,7 +49,7 @@ pub(in crate::policy) enum HookPointName {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::policy) struct AllowSection {
-    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<Pattern>>>>,
+    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<ConditionedPath>>>>,
     pub(in crate::policy) dirs: Option<WithPosition<Vec<WithPosition<Directory>>>>,
     pub(in crate::policy) pod: Option<WithPosition<Vec<PodPattern>>>,
 }

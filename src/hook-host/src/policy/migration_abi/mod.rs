@@ -7,11 +7,12 @@
 
 use std::sync::OnceLock;
 
+use domain_xml::Document;
 use domain_xml::host::Change;
-use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, Permission};
 use super::{Grant, Layer};
+use crate::ConditionedPath;
 
 const ACCEPTED_CHANGES: &str = include_str!("accepted_changes.txt");
 const REMEDY: &str = "a migration's target must keep the machine that the guest runs on; \
@@ -22,7 +23,7 @@ pub(crate) fn changes_accepted_on_arrival() -> &'static Grant {
     static GRANT: OnceLock<Grant> = OnceLock::new();
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
-            patterns: patterns().collect(),
+            paths: accepted_paths().collect(),
             // No kind of the dangerous set is accepted as a whole: each kind has nodes that the guest sees.
             granted_dangers: Vec::new(),
             origin: "the table of what a migration may change".to_owned(),
@@ -33,8 +34,8 @@ pub(crate) fn changes_accepted_on_arrival() -> &'static Grant {
 /// The changes that libvirt or QEMU refuse in a domain that arrives by a migration.
 #[must_use]
 pub fn refused<'a>(changes: &'a [Change], before: &Document, after: &Document) -> Vec<&'a Change> {
-    let patterns: Vec<PathPattern> = patterns().collect();
-    let mut checker = Checker::new(&patterns, before, after);
+    let paths: Vec<ConditionedPath> = accepted_paths().collect();
+    let mut checker = Checker::new(&paths, before, after);
     let is_refused =
         |change: &&Change| !matches!(checker.permits(change), Permission::Granted { .. });
     changes.iter().filter(is_refused).collect()
@@ -45,12 +46,12 @@ pub(crate) fn remedy() -> String {
     REMEDY.to_owned()
 }
 
-fn patterns() -> impl Iterator<Item = PathPattern> {
+fn accepted_paths() -> impl Iterator<Item = ConditionedPath> {
     let lines = ACCEPTED_CHANGES
         .lines()
         .filter(|line| !line.starts_with('#'));
     // A test checks that every line is a pattern.
-    lines.filter_map(|line| PathPattern::parse(line).ok())
+    lines.filter_map(|line| ConditionedPath::parse(line).ok())
 }
 
 #[cfg(test)]
@@ -58,6 +59,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::rc::Rc;
 
+    use domain_xml::PathPattern;
     use domain_xml::host::{Budget, diff};
 
     use super::*;
@@ -93,7 +95,7 @@ mod tests {
         let lines = ACCEPTED_CHANGES
             .lines()
             .filter(|line| !line.starts_with('#'));
-        assert_eq!(patterns().count(), lines.count());
+        assert_eq!(accepted_paths().count(), lines.count());
     }
 
     /// No wildcard matches a dangerous value, so that `**` alone would refuse some values of what it accepts.

@@ -77,19 +77,20 @@ impl OperatorPolicy {
     fn check_paths(&self) -> Result<(), PolicyError> {
         for allow in self.allows() {
             for path in allow.paths.iter().flat_map(WithPosition::get) {
-                if let [kind, ..] = kinds_named(&path.get().0, false)[..] {
+                if let [kind, ..] = kinds_named(&path.get().pattern, false)[..] {
                     let reason = format!(
                         "{} is of the dangerous set ({}), which only `dangerous` grants",
-                        path.get().0,
+                        path.get().path(),
                         kind.name()
                     );
                     return Err(self.error_at(path.position(), reason));
                 }
             }
             for path in allow.dangerous.iter().flat_map(WithPosition::get) {
-                if let Dangerous::Path(pattern) = path.get()
-                    && kinds_named(pattern, true).is_empty()
+                if let Dangerous::Path(granted) = path.get()
+                    && kinds_named(&granted.pattern, true).is_empty()
                 {
+                    let pattern = granted.path();
                     let reason = format!(
                         "{pattern} names nothing of the dangerous set, which no wildcard matches: \
                          write out the path, name a kind such as DiskFormat, or move the path to \

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use crate::policy::hook_yaml::HookPointName;
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{
-    Dangerous, Directory, DurationValue, Pattern, Sha256, SignerKey, SizeValue, WithPosition,
+    Dangerous, Directory, DurationValue, Sha256, SignerKey, SizeValue, WithPosition,
 };
-use crate::{FailurePolicy, MigrationParameter, PodPattern};
+use crate::{ConditionedPath, FailurePolicy, MigrationParameter, PodPattern};
 
 /// Which modules may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -67,7 +67,7 @@ pub(in crate::policy) struct LimitCaps {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Allow {
-    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<Pattern>>>>,
+    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<ConditionedPath>>>>,
     pub(in crate::policy) dangerous: Option<WithPosition<Vec<WithPosition<Dangerous>>>>,
     pub(in crate::policy) dirs: Option<WithPosition<Vec<WithPosition<Directory>>>>,
     pub(in crate::policy) config: Option<WithPosition<Vec<String>>>,

@@ -169,7 +169,7 @@ impl Allow {
     /// A line per list; `with_defaults` adds lines for absent lists.
     fn lines(&self, with_defaults: bool) -> Vec<String> {
         let paths = self.paths.as_ref().map(|list| {
-            let paths = list.get().iter().map(|path| path.get().0.to_string());
+            let paths = list.get().iter().map(|path| path.get().to_string());
             paths.collect::<Vec<_>>()
         });
         let dangerous = self.dangerous.as_ref().map(|list| {

@@ -1,5 +1,6 @@
 //! Checks one change of the domain against the patterns.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -7,16 +8,35 @@ use domain_xml::host::{
     Budget, Change, ChangeKind, DocumentIndex, Part, PatternSet, Place, tag_bytes,
 };
 
+use super::containers::is_container;
 use super::dangerous_set::{self, DangerKind};
 use super::element_match_state::{ElementMatchState, NO_INDICES};
 use super::refusal::{Refusal, RefusalReason, refusal};
 use super::suggested_pattern;
+use crate::ConditionedPath;
 
 pub(super) type CheckResult = Result<(), Box<Refusal>>;
+
+/// Why a node without a value meets no condition.
+const NO_VALUE: &str =
+    "it has no text or value of its own after the change, and what is removed meets no condition";
+
+/// What the patterns that select a node say about it.
+#[derive(Debug, PartialEq, Eq)]
+enum Selecting {
+    /// This one permits it.
+    Permits(usize),
+    /// All have conditions that it does not meet; the first of them.
+    OnCondition { pattern: usize, reason: String },
+    /// There are none.
+    None,
+}
 
 /// The check of one change against the patterns.
 pub(super) struct ChangeCheck<'s, 'a> {
     pub(super) set: &'s PatternSet,
+    /// The patterns of the set with their conditions. A pattern of the set behind them has no condition.
+    pub(super) paths: &'s [ConditionedPath],
     /// The kinds of the dangerous set that are granted as a whole.
     pub(super) granted_dangers: &'s [DangerKind],
     pub(super) before: &'s mut DocumentIndex<'a>,
@@ -114,8 +134,64 @@ impl<'a> ChangeCheck<'_, 'a> {
         element: &ElementMatchState<'a>,
         path: impl Fn() -> String,
     ) -> CheckResult {
-        let permitting = element.pattern_states.pattern_permitting_element(self.set);
+        let selecting = element.pattern_states.patterns_permitting_element(self.set);
+        let mut permitting = self.first_on_condition(selecting, element, || {
+            let element = element.after.as_ref()?.element;
+            // libvirt joins the texts of all elements inside.
+            match element.children().next() {
+                Some(_) => None,
+                None => Some(element.text().into()),
+            }
+        });
+        if permitting == Selecting::None
+            && element.before.is_none()
+            && let Some(at) = &element.after
+            && element.own_danger.is_none()
+            && is_container(at.element, at.parent)
+            && let Some(pattern) = element.pattern_states.first_leading_inside(self.set)
+        {
+            permitting = Selecting::Permits(pattern);
+        }
         self.grant(permitting, element, element.own_danger, path)
+    }
+
+    /// The first of the patterns that select a node whose condition the node's value meets. `value` is that in the
+    /// document after, if the node has one there.
+    fn first_on_condition<'v>(
+        &self,
+        selecting: impl Iterator<Item = usize>,
+        element: &ElementMatchState<'a>,
+        value: impl Fn() -> Option<Cow<'v, str>>,
+    ) -> Selecting {
+        let mut refused = Selecting::None;
+        for pattern in selecting {
+            let path = self.paths.get(pattern);
+            let Some(condition) = path.and_then(|path| path.condition.as_ref()) else {
+                return Selecting::Permits(pattern);
+            };
+            // Reading the value, and matching it, is linear in the element's text.
+            let tag = element.after.as_ref().map_or(0, |at| tag_bytes(at.element));
+            if !self.budget.spend_text(tag) || !self.budget.spend(1) {
+                return Selecting::None;
+            }
+            let value = value();
+            let length = value.as_ref().map_or(0, |value| value.len());
+            if !self.budget.spend_text(length) {
+                return Selecting::None;
+            }
+            let unmet = match &value {
+                Some(value) => condition.unmet(value),
+                None => Some(NO_VALUE.to_owned()),
+            };
+            match unmet {
+                None => return Selecting::Permits(pattern),
+                Some(reason) if refused == Selecting::None => {
+                    refused = Selecting::OnCondition { pattern, reason };
+                }
+                Some(_) => {}
+            }
+        }
+        refused
     }
 
     fn check_attribute(
@@ -134,28 +210,33 @@ impl<'a> ChangeCheck<'_, 'a> {
         }
         let danger = element.attribute_danger(name);
         let must_be_named = danger.is_some();
-        let permitting =
-            element
-                .pattern_states
-                .pattern_permitting_attribute(self.set, name, must_be_named);
+        let states = &element.pattern_states;
+        let selecting = states.patterns_permitting_attribute(self.set, name, must_be_named);
+        let permitting = self.first_on_condition(selecting, element, || {
+            element.after.as_ref()?.element.attr(name)
+        });
         self.grant(permitting, element, danger.or(element.own_danger), path)
     }
 
-    /// Grants the node if a pattern permits it or its kind is granted; `path` is the node's.
+    /// Grants the node if a pattern permits it, or its kind is granted; `path` is the node's.
     fn grant(
         &mut self,
-        permitting: Option<usize>,
+        permitting: Selecting,
         element: &ElementMatchState<'a>,
         danger: Option<DangerKind>,
         path: impl Fn() -> String,
     ) -> CheckResult {
-        if let Some(pattern) = permitting {
+        if let Selecting::Permits(pattern) = permitting {
             self.used_patterns.insert(pattern);
             return Ok(());
         }
         let kind = danger.or(element.enclosing_danger);
         if kind.is_some_and(|kind| self.granted_dangers.contains(&kind)) {
             return Ok(());
+        }
+        if let Selecting::OnCondition { pattern, reason } = permitting {
+            let reason = RefusalReason::ConditionNotMet { pattern, reason };
+            return Err(refusal(path(), reason));
         }
         let reason = match (element.ambiguous_pattern, kind) {
             (Some(pattern), _) => RefusalReason::Ambiguous { pattern },

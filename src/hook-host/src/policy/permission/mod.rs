@@ -8,7 +8,9 @@
 //! - one that ends in `**` permits all that and everything below, attributes included.
 //!
 //! So an inserted or removed element needs a pattern for itself and for each of its children, and a move
-//! needs a pattern for the parent. Predicates must hold in the document before for edited and removed
+//! needs a pattern for the parent. Only a new parent that is nothing but a container ([`containers`]) needs no pattern
+//! besides that of its content. A pattern with a condition permits nodes of the document after whose value meets it, and
+//! no removals, which leave no value. Predicates must hold in the document before for edited and removed
 //! nodes, in the document after for edited and inserted nodes, and in both documents for their
 //! ancestors. Under a predicate, an element that shares its identity with a sibling is refused.
 //!
@@ -18,6 +20,7 @@
 
 mod ancestor_pattern_matches;
 mod change_check;
+mod containers;
 mod danger_search;
 mod dangerous_set;
 mod duplicate_elements_check;
@@ -37,6 +40,7 @@ use domain_xml::host::{Budget, Change, Part};
 use domain_xml::host::{DocumentIndex, PatternSet};
 use domain_xml::{Document, PathPattern};
 
+use crate::ConditionedPath;
 use change_check::ChangeCheck;
 pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
@@ -60,15 +64,15 @@ pub enum Permission {
     Refused(Refusal),
 }
 
-/// Whether the patterns permit a change of `diff(before, after)`. For many changes of one
+/// Whether the paths permit a change of `diff(before, after)`. For many changes of one
 /// diff use a [`Checker`].
 pub fn permits(
-    patterns: &[PathPattern],
+    paths: &[ConditionedPath],
     change: &Change,
     before: &Document,
     after: &Document,
 ) -> Permission {
-    Checker::new(patterns, before, after).permits(change)
+    Checker::new(paths, before, after).permits(change)
 }
 
 /// All dangerous nodes of a change of `diff(before, after)`: the node itself, its ancestors, and the
@@ -85,7 +89,7 @@ pub fn dangerous(change: &Change, before: &Document, after: &Document) -> Option
 
 /// [`permits`] for all changes of one diff.
 pub struct Checker<'a> {
-    patterns: &'a [PathPattern],
+    paths: &'a [ConditionedPath],
     set: PatternSet,
     before: DocumentIndex<'a>,
     after: DocumentIndex<'a>,
@@ -98,20 +102,20 @@ pub struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     /// A checker for the changes of `diff(before, after)`.
-    pub fn new(patterns: &'a [PathPattern], before: &'a Document, after: &'a Document) -> Self {
-        Self::within(patterns, before, after, Rc::new(Budget::unlimited()))
+    pub fn new(paths: &'a [ConditionedPath], before: &'a Document, after: &'a Document) -> Self {
+        Self::within(paths, before, after, Rc::new(Budget::unlimited()))
     }
 
     /// As [`Self::new`], within a budget. Once it is exhausted, every change is refused as unchecked.
     pub fn within(
-        patterns: &'a [PathPattern],
+        paths: &'a [ConditionedPath],
         before: &'a Document,
         after: &'a Document,
         budget: Rc<Budget<'a>>,
     ) -> Self {
         Checker {
-            patterns,
-            set: PatternSet::new(patterns),
+            paths,
+            set: PatternSet::new(&patterns_of(paths)),
             before: DocumentIndex::new(before.root()),
             after: DocumentIndex::new(after.root()),
             ancestry: Vec::new(),
@@ -180,6 +184,7 @@ impl<'a> Checker<'a> {
         };
         let mut check = ChangeCheck {
             set: others.unwrap_or(&self.set),
+            paths: self.paths,
             granted_dangers: &self.granted_dangers,
             before: &mut self.before,
             after: &mut self.after,
@@ -209,12 +214,14 @@ impl<'a> Checker<'a> {
                 | RefusalReason::NotInDiff
                 | RefusalReason::DocumentReplaced
                 | RefusalReason::CheckBudgetExhausted
+                // The path is granted already; a value that meets its condition is the remedy.
+                | RefusalReason::ConditionNotMet { .. }
         ) {
             return None;
         }
         let mut partial = Vec::new();
         for candidate in suggested_pattern::candidates(&refusal.path, &change.path) {
-            let mut patterns = self.patterns.to_vec();
+            let mut patterns = patterns_of(self.paths);
             patterns.push(PathPattern::parse(&candidate).ok()?);
             match self.check(Some(&PatternSet::new(&patterns)), change) {
                 Ok(_) => return Some(candidate),
@@ -228,6 +235,10 @@ impl<'a> Checker<'a> {
         let best = whole.unwrap_or(0);
         (best < partial.len()).then(|| partial.swap_remove(best))
     }
+}
+
+fn patterns_of(paths: &[ConditionedPath]) -> Vec<PathPattern> {
+    paths.iter().map(|path| path.pattern.clone()).collect()
 }
 
 #[cfg(test)]

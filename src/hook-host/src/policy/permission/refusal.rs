@@ -38,6 +38,13 @@ pub enum RefusalReason {
     },
     /// The order of children changed, and no pattern permits the parent.
     ReorderedChildren,
+    /// A pattern selects the node, and its value does not meet the pattern's condition.
+    ConditionNotMet {
+        /// The index of the pattern.
+        pattern: usize,
+        /// The value, and why it does not meet the condition.
+        reason: String,
+    },
     /// No pattern selects the node.
     NoPattern {
         /// The index of the pattern that matches the deepest ancestor, if any.

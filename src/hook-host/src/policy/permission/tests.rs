@@ -1,6 +1,8 @@
 //! Whether patterns permit changes of a domain.
 
 mod check_costs;
+mod conditions;
+mod containers;
 mod dangerous_defaults;
 mod dangerous_set;
 mod network_boot;
@@ -20,10 +22,16 @@ const DOMAIN: &str = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/
 <hostdev><source><address bus='1'/></source></hostdev>\
 <graphics type='vnc'/></devices></domain>";
 
+fn paths(patterns: &[&str]) -> Vec<ConditionedPath> {
+    let parsed = patterns
+        .iter()
+        .map(|path| PathPattern::parse(path).unwrap());
+    parsed.map(ConditionedPath::from).collect()
+}
+
 /// The permission of each change between the documents.
 fn permissions(patterns: &[&str], before: &str, after: &str) -> Vec<Permission> {
-    let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
-    let patterns: Vec<PathPattern> = parsed.collect();
+    let patterns = paths(patterns);
     let (before, after) = (
         Document::parse(before).unwrap(),
         Document::parse(after).unwrap(),
@@ -204,7 +212,7 @@ fn changes_that_are_not_of_the_diff_are_refused() {
         None,
         Some("1".into()),
     );
-    let all = [PathPattern::parse("/domain/**").unwrap()];
+    let all = paths(&["/domain/**"]);
     let Permission::Refused(refused) = permits(&all, &change_not_from_diff, &document, &document)
     else {
         panic!("granted");

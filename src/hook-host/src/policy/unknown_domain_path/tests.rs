@@ -129,3 +129,19 @@ fn the_table_has_every_name_of_libvirts_schema() {
     );
     assert!(names.len() > 200, "{}", names.len());
 }
+
+#[test]
+fn elements_without_attributes_are_known() {
+    for (path, expected) in [
+        ("/domain/title", false),
+        ("/domain/os/loader", true),
+        ("/domain/sysinfo[@type='smbios']/system/entry", true),
+        ("/domain/cputune", false),
+        ("/domain/iothreads", false),
+        ("/domain/vcpu", true),
+        ("/domain/not-known", true),
+        ("/domain/qemu:commandline", true),
+    ] {
+        assert_eq!(may_have_attributes(path), expected, "{path}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hook_host::HookPoint;
 use hook_host::policy::UnknownPath;
+use hook_host::{ConditionedPath, HookPoint};
 
 use super::check_finding::{CheckVerdict, Finding};
 use super::runs_on_all_vmis::RunsOnAllVmis;
@@ -125,7 +125,7 @@ impl RunsOnAllVmis {
         let unused = wishes.filter(|(index, _)| !used.contains(index));
         Finding::from_details(
             "wishes",
-            unused.map(|(_, wish)| with_hint(wish.as_str())).collect(),
+            unused.map(|(_, wish)| with_hint(wish)).collect(),
             CheckVerdict::Doubtful,
             "all wishes are used",
             "these wishes are not used: give --vmi one on which the hook uses them, or declare less",
@@ -191,7 +191,7 @@ impl RunsOnAllVmis {
 }
 
 /// A wish, with the probably intended path if it is misspelt.
-fn with_hint(wish: &str) -> String {
-    let unknown = UnknownPath::of(wish);
-    unknown.map_or_else(|| wish.to_owned(), |unknown| format!("{wish}: {unknown}"))
+fn with_hint(wish: &ConditionedPath) -> String {
+    let unknown = UnknownPath::of(wish.path());
+    unknown.map_or_else(|| wish.to_string(), |unknown| format!("{wish}: {unknown}"))
 }

@@ -5,8 +5,9 @@
 //! and the module may be a stranger's. So whatever a policy grants, libvirt reads only a domain whose changes need no grant
 //! of the dangerous set.
 
+use domain_xml::Document;
 use domain_xml::host::diff;
-use domain_xml::{Document, PathPattern};
+use hook_host::ConditionedPath;
 use hook_host::policy::permission::{Checker, Permission};
 
 /// All that a policy without `dangerous` can grant.
@@ -18,7 +19,7 @@ pub(super) fn first_dangerous_change(before: &str, after: &str) -> Option<String
     let (Ok(before), Ok(after)) = parsed else {
         return Some("/domain".to_owned());
     };
-    let Ok(everything) = PathPattern::parse(EVERYTHING_HARMLESS) else {
+    let Ok(everything) = ConditionedPath::parse(EVERYTHING_HARMLESS) else {
         return Some("/domain".to_owned());
     };
     let patterns = [everything];

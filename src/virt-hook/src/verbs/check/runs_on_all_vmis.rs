@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use domain_xml::PathPattern;
-use hook_host::{Description, HookPoint, PolicySource, Reason};
+use hook_host::{ConditionedPath, Description, HookPoint, PolicySource, Reason};
 
 use super::check_finding::{CheckVerdict, Finding};
 use super::checked_vmis::CheckedVmi;
@@ -23,7 +22,7 @@ const MAX_HANGS: usize = 2;
 /// The hook and its runs on the checked VMIs.
 pub(super) struct RunsOnAllVmis {
     pub(super) hooks: CollectedHooks,
-    pub(super) wishes: Vec<PathPattern>,
+    pub(super) wishes: Vec<ConditionedPath>,
     pub(super) runs: Vec<TwoRuns>,
     /// Number of VMIs that were skipped because the hook exceeded its deadline on others.
     pub(super) skipped: usize,

@@ -1,9 +1,9 @@
 //! The two runs of the hook on one checked VMI: on the VMI, and on the result of the first run.
 
+use domain_xml::Document;
 use domain_xml::host::diff;
-use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
-use hook_host::{AttachedDevice, HookPoint};
+use hook_host::{AttachedDevice, ConditionedPath, HookPoint};
 
 use super::checked_vmis::CheckedVmi;
 use crate::cloud_init_documents_by_name::cloud_init_documents_by_name;
@@ -100,7 +100,7 @@ impl TwoRuns {
     }
 
     /// The indices of the wishes that the changes of the first run need.
-    pub(super) fn used_wishes(&self, wishes: &[PathPattern]) -> Vec<usize> {
+    pub(super) fn used_wishes(&self, wishes: &[ConditionedPath]) -> Vec<usize> {
         let domain = |xml: &str| Document::parse(xml).ok();
         let device = |xml: &str| Some(AttachedDevice::parse(xml).ok()?.as_domain().clone());
         let mut pairs = vec![(domain(&self.input.xml), domain(&self.first.xml))];
@@ -143,8 +143,17 @@ impl TwoRuns {
 }
 
 /// The indices of the wishes that the changes from one domain to the other need.
-fn wishes_used_between(wishes: &[PathPattern], before: &Document, after: &Document) -> Vec<usize> {
-    let mut checker = Checker::new(wishes, before, after);
+fn wishes_used_between(
+    wishes: &[ConditionedPath],
+    before: &Document,
+    after: &Document,
+) -> Vec<usize> {
+    // A wish for an element includes its own attributes.
+    let attributes = wishes.iter().enumerate();
+    let attributes = attributes.filter_map(|(index, wish)| Some((index, wish.own_attributes()?)));
+    let (of_wishes, attributes): (Vec<usize>, Vec<ConditionedPath>) = attributes.unzip();
+    let paths = [wishes, &attributes].concat();
+    let mut checker = Checker::new(&paths, before, after);
     let changes = diff(before, after);
     let used = changes
         .iter()
@@ -152,7 +161,11 @@ fn wishes_used_between(wishes: &[PathPattern], before: &Document, after: &Docume
             Permission::Granted { by } => by,
             Permission::Refused(_) => Vec::new(),
         });
-    used.collect()
+    let wish_of = |index: usize| match index.checked_sub(wishes.len()) {
+        Some(attribute) => of_wishes.get(attribute).copied(),
+        None => Some(index),
+    };
+    used.filter_map(wish_of).collect()
 }
 
 /// A change with its values before and after.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hook_host::ConditionedPath;
 use hook_host::policy::UnknownPath;
 use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
@@ -57,7 +58,7 @@ pub(crate) struct Point {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WishReport {
     /// The paths of the domain that the module changes.
-    pub(crate) paths: Vec<String>,
+    pub(crate) paths: Vec<ConditionedPath>,
     /// Declared paths that libvirt's domain format does not have, with the probably intended path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unknown_paths: Vec<String>,
@@ -89,13 +90,9 @@ impl ModuleReport {
             priority: subscription.priority,
         });
         let wishes = description.wishes.as_ref().map(|wishes| WishReport {
-            paths: wishes
-                .paths
-                .iter()
-                .map(|path| path.as_str().to_owned())
-                .collect(),
+            paths: wishes.paths.clone(),
             unknown_paths: (wishes.paths.iter())
-                .filter_map(|path| UnknownPath::of(path.as_str()))
+                .filter_map(|path| UnknownPath::of(path.path()))
                 .map(|unknown| unknown.to_string())
                 .collect(),
             config: wishes.config.clone(),
@@ -126,8 +123,11 @@ impl ModuleReport {
             return;
         };
         let dirs = wishes.dirs.iter().map(|dir| dir.display().to_string());
-        let lists = [
-            ("changes", wishes.paths.clone()),
+        let lists: [(_, Vec<String>); 3] = [
+            (
+                "changes",
+                wishes.paths.iter().map(ToString::to_string).collect(),
+            ),
             ("config", wishes.config.clone()),
             ("reads", dirs.collect()),
         ];

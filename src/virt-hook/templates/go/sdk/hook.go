@@ -18,6 +18,12 @@
 // An error is a failure of the hook, a [Veto] its "no". A panic is a failure too, reported with the line in the hook.
 package hooks
 
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Hook is a hook: its description, and a function for each of its hook points.
 type Hook struct {
 	// Name is the hook's name in logs and events.
@@ -27,7 +33,10 @@ type Hook struct {
 	// Priority is the hook's place in the chain: higher ones run first.
 	Priority int
 	// Paths are what the hook changes of the domain, as patterns from /domain/ on. The host refuses every other change.
+	// A path that ends in the name of an element includes its own attributes.
 	Paths []string
+	// ConditionedPaths are further paths, and what the hook writes there.
+	ConditionedPaths []ConditionedPath
 	// ConfigKeys are the keys that the hook reads with [Config].
 	ConfigKeys []string
 	// Dirs are the directories that the hook reads. They are there, read-only, if the operator's policy allows them.
@@ -52,6 +61,64 @@ type Hook struct {
 	PreMigrationSource func(vmi *VMI, migration *Migration) error
 	// Shutdown runs when the launcher ends, even if there never was a domain.
 	Shutdown func() error
+}
+
+// ConditionedPath is a path that the hook changes, and what it writes there: the host refuses every other value, and the
+// removal of what is there. The path ends in the name of an attribute, or of an element whose text is meant. Of the
+// conditions at least one is set, and those that are set must all hold.
+//
+//	{Path: "/domain/devices/serial/log/@file", Below: "/var/log/vms"}
+type ConditionedPath struct {
+	Path string
+	// Below is a directory: absolute paths below it, written without .., ., // and a / at the end. Only the text counts.
+	Below string
+	// OneOf are the values.
+	OneOf []string
+	// Matches is a regular expression that describes whole values, in the syntax of package regexp.
+	Matches string
+	// AtMost is the largest number: decimal digits without sign, unit, space and leading zeros. See [Maximum].
+	AtMost *uint64
+}
+
+// Maximum is the number for AtMost of a [ConditionedPath].
+func Maximum(number uint64) *uint64 { return &number }
+
+func (p *ConditionedPath) json() string {
+	out := `{"path":` + quoteJSON(p.Path)
+	if p.Below != "" {
+		out += `,"below":` + quoteJSON(p.Below)
+	}
+	if p.OneOf != nil {
+		out += `,"one-of":` + jsonList(p.OneOf)
+	}
+	if p.Matches != "" {
+		out += `,"matches":` + quoteJSON(p.Matches)
+	}
+	if p.AtMost != nil {
+		out += `,"at-most":` + strconv.FormatUint(*p.AtMost, 10)
+	}
+	return out + `}`
+}
+
+// declaredPaths are the paths, those with conditions at the end.
+func (h *Hook) declaredPaths() []string {
+	paths := slices.Clone(h.Paths)
+	for i := range h.ConditionedPaths {
+		paths = append(paths, h.ConditionedPaths[i].Path)
+	}
+	return paths
+}
+
+// pathsJSON are the wishes for paths.
+func (h *Hook) pathsJSON() string {
+	var wishes []string
+	for _, path := range h.Paths {
+		wishes = append(wishes, quoteJSON(path))
+	}
+	for i := range h.ConditionedPaths {
+		wishes = append(wishes, h.ConditionedPaths[i].json())
+	}
+	return "[" + strings.Join(wishes, ",") + "]"
 }
 
 // exported is the program's hook.
@@ -89,7 +156,7 @@ func (h *Hook) Describe() string {
 		first = false
 		out += `{"name":"` + point.name + `","priority":` + itoa(h.Priority) + `}`
 	}
-	out += `],"wishes":{"paths":` + jsonList(h.Paths) + `,"config":` + jsonList(h.ConfigKeys) +
+	out += `],"wishes":{"paths":` + h.pathsJSON() + `,"config":` + jsonList(h.ConfigKeys) +
 		`,"dirs":` + jsonList(h.Dirs)
 	if len(h.Migration) > 0 {
 		out += `,"migration":` + jsonList(h.Migration)

@@ -101,7 +101,7 @@ func (n Native) checkDocuments(before, after string, domain func(*Element) *Elem
 	if err != nil {
 		return err
 	}
-	return catchPanic(func() error { return checkPaths(n.Hook.Paths, domain(old.root), domain(changed.root)) })
+	return catchPanic(func() error { return checkPaths(n.Hook.declaredPaths(), domain(old.root), domain(changed.root)) })
 }
 
 // PreMigrationSource calls the hook point, which edits the parameters in place.

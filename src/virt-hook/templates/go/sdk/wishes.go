@@ -7,9 +7,10 @@ import (
 )
 
 // The part of the host's rules on wishes that native tests check: a change of the domain needs an entry of the hook's
-// Paths that covers it. An attribute's path covers its value, an element's path the element and its text, one that ends
-// in ** all of these. The host besides refuses wildcards for what is dangerous, predicates that fit several siblings, and
-// another order of children: the cases find that.
+// Paths that covers it. An attribute's path covers its value, an element's path the element with its text and attributes,
+// one that ends in ** all of these and what is inside. An element without attributes and text is covered by what is in it.
+// The host besides checks the conditions of paths and that a new parent is nothing but a container, and refuses wildcards
+// for what is dangerous, predicates that fit several siblings, and another order of children: the cases find that.
 
 // content is something that an element has: itself, an attribute or a text.
 type content struct {
@@ -65,8 +66,14 @@ func (s *selection) covers(one *content, e *Element) bool {
 	case s.path.attribute != "":
 		return one.isAttribute() && accepts(s.path.attribute, one.part[1:])
 	default:
-		return last.descend || !one.isAttribute()
+		// A path that ends in * covers elements alone.
+		return last.descend || !one.isAttribute() || !strings.HasSuffix(last.name, "*")
 	}
+}
+
+// isBareParent reports whether an element is there for its children alone.
+func isBareParent(e *Element) bool {
+	return len(e.Children()) > 0 && len(e.attributes()) == 0 && strings.TrimSpace(e.Text()) == ""
 }
 
 // checkPaths refuses a difference of two documents that no path covers.
@@ -91,7 +98,7 @@ func (d *documentContents) checkAgainst(other *documentContents, paths []string,
 		one := &d.order[i]
 		surplus := len(d.holders[*one]) - len(other.holders[*one])
 		for _, e := range d.holders[*one] {
-			if slices.ContainsFunc(selections, func(s selection) bool { return s.covers(one, e) }) {
+			if one.part == "" && isBareParent(e) || slices.ContainsFunc(selections, func(s selection) bool { return s.covers(one, e) }) {
 				surplus--
 			}
 		}

@@ -42,15 +42,19 @@ func TestAChangeNeedsAPathThatCoversIt(t *testing.T) {
 	watchdog := func(domain *Domain) {
 		domain.InsertIfAbsent("devices/watchdog", MustParseElement("<watchdog model='itco'><alias name='ua-w'/></watchdog>"))
 	}
-	for _, paths := range [][]string{nil, {"/domain/devices/watchdog"}, {"/domain/devices/watchdog", "/domain/devices/watchdog/@model"}} {
+	for _, paths := range [][]string{nil, {"/domain/devices/watchdog"}, {"/domain/devices/*", "/domain/devices/watchdog/alias"}} {
 		mustContain(t, define(watchdog, paths...), `add "/domain/devices/watchdog/**"`)
 	}
 	mustPass(t, define(watchdog, "/domain/devices/watchdog/**"))
+	mustPass(t, define(watchdog, "/domain/devices/watchdog", "/domain/devices/watchdog/alias"))
+	pin := func(domain *Domain) { domain.Set("cputune/iothreadpin[@iothread='1']/@cpuset", "3") }
+	mustPass(t, define(pin, "/domain/cputune/iothreadpin"))
+	mustContain(t, define(pin, "/domain/cputune/shares"), `add "/domain/cputune/**"`)
 	queues := func(domain *Domain) { domain.Set("devices/disk[target/@dev='vdb']/driver/@queues", "2") }
-	for _, path := range []string{"disk[target/@dev='vdb']/driver/@queues", "disk[2]/driver/@*", "*/*/@queues", "**/driver/**"} {
+	for _, path := range []string{"disk[target/@dev='vdb']/driver/@queues", "disk[2]/driver/@*", "*/*/@queues", "**/driver/**", "disk/driver"} {
 		mustPass(t, define(queues, "/domain/devices/"+path))
 	}
-	for _, path := range []string{"disk[target/@dev='vda']/driver/@queues", "disk/driver/@io", "disk/driver", "disk[1]/**"} {
+	for _, path := range []string{"disk[target/@dev='vda']/driver/@queues", "disk/driver/@io", "disk/*", "disk[1]/**"} {
 		mustContain(t, define(queues, "/domain/devices/"+path), `add "/domain/devices/disk/driver/@queues"`)
 	}
 	removal := func(domain *Domain) { domain.Remove("devices/disk[target/@dev='vdb']") }
@@ -58,6 +62,27 @@ func TestAChangeNeedsAPathThatCoversIt(t *testing.T) {
 	mustPass(t, define(removal, "/domain/devices/disk[2]/**"))
 	mustPass(t, define(func(domain *Domain) { domain.AddQEMUArgs("-x") }, "/domain/qemu:commandline/**"))
 	mustContain(t, define(title, "]"), "path `]`")
+}
+
+func TestAPathMayHaveConditions(t *testing.T) {
+	hook := Hook{
+		Paths: []string{"/domain/title"},
+		ConditionedPaths: []ConditionedPath{
+			{Path: "/domain/devices/serial/log/@file", Below: "/logs", Matches: `.*\.log`},
+			{Path: "/domain/iothreads", OneOf: []string{"1", "2"}, AtMost: Maximum(0)},
+		},
+		OnDefineDomain: func(_ *VMI, domain *Domain) error {
+			domain.Set("iothreads", "2")
+			return nil
+		},
+	}
+	want := `"paths":["/domain/title",{"path":"/domain/devices/serial/log/@file","below":"/logs","matches":".*\\.log"},` +
+		`{"path":"/domain/iothreads","one-of":["1","2"],"at-most":0}]`
+	if description := hook.Describe(); !strings.Contains(description, want) {
+		t.Error(description)
+	}
+	_, err := Native{Hook: &hook}.OnDefineDomain("{}", wishedDomain)
+	mustPass(t, err)
 }
 
 func TestASecondRunMustChangeNothing(t *testing.T) {

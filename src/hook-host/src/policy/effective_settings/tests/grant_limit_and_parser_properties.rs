@@ -1,6 +1,7 @@
 //! Properties of grants, limits and the parsers of policies.
 
 use super::*;
+use crate::ConditionedPath;
 use crate::policy::PolicyError;
 
 const BEFORE: &str = "<domain type='kvm'><title>a</title><sysinfo type='smbios'><x>1</x></sysinfo>\
@@ -42,9 +43,11 @@ fn permits(grant: &Grant, edit: usize) -> bool {
 
 /// A grant of one layer with some of [`PATTERNS`].
 fn grant_of(patterns: &[usize]) -> Grant {
-    let patterns = patterns.iter().map(|n| PATTERNS[*n].parse().unwrap());
+    let paths = patterns
+        .iter()
+        .map(|n| ConditionedPath::parse(PATTERNS[*n]).unwrap());
     Grant::new(vec![Layer {
-        patterns: patterns.collect(),
+        paths: paths.collect(),
         granted_dangers: Vec::new(),
         origin: String::new(),
     }])

@@ -4,8 +4,7 @@ use super::*;
 
 /// Whether all changes are permitted. Panics if the check takes more than this number of steps.
 fn granted_within(patterns: &[&str], before: &str, after: &str, steps: u64) -> bool {
-    let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
-    let patterns: Vec<PathPattern> = parsed.collect();
+    let patterns = paths(patterns);
     let (before, after) = (
         Document::parse(before).unwrap(),
         Document::parse(after).unwrap(),
@@ -22,8 +21,7 @@ fn granted_within(patterns: &[&str], before: &str, after: &str, steps: u64) -> b
 
 /// The number of steps of a check of one new element in an empty domain.
 fn steps_of(patterns: &[&str], element: &str) -> u64 {
-    let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
-    let patterns: Vec<PathPattern> = parsed.collect();
+    let patterns = paths(patterns);
     let before = Document::parse("<domain/>").unwrap();
     let after = Document::parse(&format!("<domain>{element}</domain>")).unwrap();
     let changes = diff(&before, &after);

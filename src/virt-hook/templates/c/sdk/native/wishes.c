@@ -1,7 +1,8 @@
 /* The part of the host's rules on wishes that native tests check: a change of the XML needs a wish that covers it. A path
- * of an attribute covers its value, one of an element the element and its text, one that ends in ** all of these. The
- * host besides refuses wildcards for what is dangerous, predicates that fit several siblings, and another order of
- * children: the cases find that. */
+ * of an attribute covers its value, one of an element the element with its text and attributes, one that ends in ** all of
+ * these and what is inside. An element without attributes and text is covered by what is in it. The host besides checks
+ * the conditions of paths and that a new parent is nothing but a container, and refuses wildcards for what is dangerous,
+ * predicates that fit several siblings, and another order of children: the cases find that. */
 #include "native.h"
 
 #include "../xml_internal.h"
@@ -27,11 +28,16 @@ typedef struct {
     xml_element way[DEEPEST];
 } contents;
 
-/* The next wish of a kind; `list` begins as {0}. */
+/* The next wish of a kind; `list` begins as {0}. Of a path with conditions it is the path. */
 static bool next_wish(const char *kind, text *list, text *wish) {
     text all;
     if (!json_find(text_of(hook_describe()), (const char *const[]){"wishes", kind, NULL}, &all)) return false;
     if (!json_next(all, list)) return false;
+    if (list->bytes[0] == '{') {
+        if (json_find(*list, (const char *const[]){"path", NULL}, wish)) return true;
+        fprintf(stderr, "hook_describe(): a wish has no \"path\": %.*s\n", (int)list->length, list->bytes);
+        exit(1);
+    }
     *wish = text_part(*list, 1, list->length - 1);
     return true;
 }
@@ -83,7 +89,9 @@ static bool covers(const contents *all, const char *path, size_t depth, size_t l
     const char *rest = xml_next_step(path, &step);
     if (depth > last || !selects(all, &step, depth)) return false;
     /* A path that ends in a ** after its element covers the element, too. */
-    return rest ? covers(all, rest, depth + 1, last, part) : depth == last && !attribute;
+    if (rest) return covers(all, rest, depth + 1, last, part);
+    /* One that ends in * covers elements alone. */
+    return depth == last && (!attribute || path[strlen(path) - 1] != '*');
 }
 
 static void add(contents *all, size_t depth, text path, text part, text value) {
@@ -100,17 +108,25 @@ static void add(contents *all, size_t depth, text path, text part, text value) {
     all->items[all->count++] = (content){path, part, value, covered};
 }
 
+static text trimmed(text own) {
+    while (own.length && strchr(" \t\r\n", own.bytes[0])) own = text_part(own, 1, own.length);
+    while (own.length && strchr(" \t\r\n", own.bytes[own.length - 1])) own = text_part(own, 0, own.length - 1);
+    return own;
+}
+
 static void read(contents *all, size_t depth, text around) {
     const xml_element *of = &all->way[depth];
-    text path = text_join(around, text_of("/"), xml_name(all->xml, of)), own = xml_own_text(all->xml, of);
+    text path = text_join(around, text_of("/"), xml_name(all->xml, of)), own = trimmed(xml_own_text(all->xml, of));
+    xml_element child;
+    bool has_child = of->content < of->content_end && xml_sibling(all->xml, of->content, &child) && child.start < of->content_end;
     add(all, depth, path, text_of(""), text_of(""));
+    /* An element that is there for its children alone. */
+    if (has_child && !own.length && !xml_next_attribute(all->xml, of, &(xml_span){0})) all->items[all->count - 1].covered = true;
     for (xml_span one = {0}; xml_next_attribute(all->xml, of, &one);) {
         text name = text_part(all->xml, one.name, one.name_end);
         if (name.length >= 5 && memcmp(name.bytes, "xmlns", 5) == 0) continue;
         add(all, depth, path, text_join(text_of("@"), name), xml_unescape(text_part(all->xml, one.from, one.to)));
     }
-    while (own.length && strchr(" \t\r\n", own.bytes[0])) own = text_part(own, 1, own.length);
-    while (own.length && strchr(" \t\r\n", own.bytes[own.length - 1])) own = text_part(own, 0, own.length - 1);
     if (own.length) add(all, depth, path, text_of("text"), own);
     if (depth + 1 == DEEPEST) abort();
     for (size_t at = of->content; at < of->content_end && xml_sibling(all->xml, at, &all->way[depth + 1]);) {

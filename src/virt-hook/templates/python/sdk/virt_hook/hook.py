@@ -12,7 +12,10 @@ class Hook:
     version = "0.1.0"
     # Higher runs first; an author's number, which `hook.yaml` can replace.
     priority = 0
-    # What it changes of the domain, as path patterns; without any it may change nothing.
+    # What it changes of the domain, as path patterns; without any it may change nothing. One that ends in the name of an
+    # element includes its own attributes. For a path with a condition on what is written there, a dict:
+    # {"path": "/domain/devices/serial/log/@file", "below": "/var/log/vms"}; the others are "one-of" (a list),
+    # "matches" (a regular expression for whole values) and "at-most" (a number).
     paths = []
     # The keys of its configuration.
     config_keys = []

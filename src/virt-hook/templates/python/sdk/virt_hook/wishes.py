@@ -1,11 +1,17 @@
 """Whether a hook declares what it changes and reads: the part of the host's rules that native tests check.
 
 A change of the domain needs an entry of the hook's `paths` that covers it: an attribute's path its value, an element's
-path the element and its text, one that ends in `**` all of these. The host besides refuses wildcards for what is
-dangerous, predicates that fit several siblings, and another order of children: the cases find that.
+path the element with its text and attributes, one that ends in `**` all of these and what is inside. An element without
+attributes and text is covered by what is in it. The host besides checks the conditions of paths and that a new parent is
+nothing but a container, and refuses wildcards for what is dangerous, predicates that fit several siblings, and another
+order of children: the cases find that.
 """
 
 from . import path as paths
+
+
+# What a wish for a path with conditions has.
+CONDITIONS = ("path", "below", "one-of", "matches", "at-most")
 
 
 class NotDeclared(AssertionError):
@@ -49,13 +55,18 @@ def _coverage(patterns, root):
     """A function: from a part to a function that tells whether a pattern covers it on an element."""
     selected = []
     for pattern in patterns:
-        attribute, everything = paths.target(pattern)
-        selected.append((attribute, everything, {id(element) for element in paths.select(pattern, root)}))
+        path = _path(pattern)
+        attribute, everything = paths.target(path)
+        # A path that ends in * covers elements alone.
+        everything = everything or (attribute is None and not path.endswith("*"))
+        selected.append((attribute, everything, {id(element) for element in paths.select(path, root)}))
 
     def covers(node):
         _, part, _ = node
 
         def on(element):
+            if not part and _is_bare_parent(element):
+                return True
             for attribute, everything, elements in selected:
                 if id(element) not in elements:
                     continue
@@ -68,6 +79,21 @@ def _coverage(patterns, root):
         return on
 
     return covers
+
+
+def _path(wish):
+    """The path of a wish, without its conditions."""
+    if isinstance(wish, str):
+        return wish
+    unknown = [name for name in wish if name not in CONDITIONS]
+    if unknown or "path" not in wish or len(wish) < 2:
+        raise NotDeclared(f"{wish!r} is no path with conditions: it has path, and at least one of {', '.join(CONDITIONS[1:])}")
+    return wish["path"]
+
+
+def _is_bare_parent(element):
+    """Whether an element is there for its children alone."""
+    return bool(element.children) and not element.attributes and not element.text.strip()
 
 
 def _refusal(node, nodes, others):
