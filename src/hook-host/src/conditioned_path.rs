@@ -33,6 +33,11 @@ pub struct ConditionedPath {
     pub condition: Option<ValueCondition>,
 }
 
+/// Why a path, or its condition, is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConditionedPathError(String);
+
 impl From<PathPattern> for ConditionedPath {
     fn from(pattern: PathPattern) -> Self {
         Self {
@@ -50,8 +55,9 @@ impl ConditionedPath {
     }
 
     /// Parses a path without a condition.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        domain_pattern(text).map(Self::from)
+    pub fn parse(text: &str) -> Result<Self, ConditionedPathError> {
+        let pattern = domain_pattern(text).map_err(ConditionedPathError)?;
+        Ok(Self::from(pattern))
     }
 
     /// The path of the attributes of the element in which the pattern ends: a wish for an element includes its own

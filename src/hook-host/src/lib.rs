@@ -50,7 +50,7 @@ pub use cloud_init::CloudInitDocuments;
 pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
-pub use conditioned_path::{ConditionedPath, ValueCondition};
+pub use conditioned_path::{ConditionedPath, ConditionedPathError, ValueCondition};
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_error::HookError;

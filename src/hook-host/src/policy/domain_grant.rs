@@ -10,6 +10,7 @@ use std::sync::Arc;
 use domain_xml::Document;
 use domain_xml::host::{Budget, Change, ChangeKind, has_position_at};
 
+use super::dangerous_patterns::names_dangerous;
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
 use super::unknown_domain_path::UnknownPath;
 use crate::ConditionedPath;
@@ -26,6 +27,8 @@ pub(crate) struct Layer {
     pub(crate) granted_dangers: Vec<DangerKind>,
     /// The origin for errors, such as `allow.paths of hook/hook.yaml:7:10`.
     pub(crate) origin: String,
+    /// The origin of paths of the dangerous set, if it is another one.
+    pub(crate) dangerous_origin: Option<String>,
 }
 
 /// Why changes are not granted.
@@ -48,11 +51,45 @@ pub(crate) struct GrantRefusal {
 }
 
 impl Layer {
-    /// The layer, which also permits what `other` permits.
+    pub(crate) fn new(paths: Vec<ConditionedPath>, origin: impl Into<String>) -> Self {
+        Self {
+            paths,
+            granted_dangers: Vec::new(),
+            origin: origin.into(),
+            dangerous_origin: None,
+        }
+    }
+
+    /// The layer, which also grants these kinds as a whole.
+    pub(crate) fn with_kinds(self, granted_dangers: Vec<DangerKind>) -> Self {
+        Self {
+            granted_dangers,
+            ..self
+        }
+    }
+
+    /// The layer, with another origin for paths of the dangerous set.
+    pub(crate) fn with_dangerous_origin(self, origin: impl Into<String>) -> Self {
+        Self {
+            dangerous_origin: Some(origin.into()),
+            ..self
+        }
+    }
+
+    /// The layer, which also permits what `other`, the grants of the dangerous set, permits.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.paths.extend(other.paths.iter().cloned());
         self.granted_dangers.extend(&other.granted_dangers);
-        self
+        self.with_dangerous_origin(other.origin.clone())
+    }
+
+    /// The origin of one of the paths.
+    fn origin_of(&self, path: Option<&ConditionedPath>) -> &str {
+        let names_dangerous = path.is_some_and(|path| names_dangerous(&path.pattern));
+        let dangerous_origin = self.dangerous_origin.as_ref();
+        dangerous_origin
+            .filter(|_| names_dangerous)
+            .unwrap_or(&self.origin)
     }
 }
 
@@ -168,6 +205,7 @@ fn grant_refusal(
         ),
         (RefusalReason::ConditionNotMet { pattern, reason }, _) => {
             let path = layer.paths.get(*pattern);
+            let origin = layer.origin_of(path);
             let path = path.map_or_else(String::new, ToString::to_string);
             format!(
                 "{reason}; let the hook write a value that meets the condition, or {origin} would have to widen `{path}`"
@@ -183,6 +221,16 @@ fn grant_refusal(
             None => {}
             Some((refusal, _)) if matches!(refusal.reason, RefusalReason::Dangerous(_)) => {
                 remedy += "; and so would allow.dangerous of the operator's policy";
+            }
+            Some((
+                Refusal {
+                    reason: RefusalReason::ConditionNotMet { pattern, .. },
+                    ..
+                },
+                outer,
+            )) => {
+                let origin = outer.origin_of(outer.paths.get(*pattern));
+                remedy += &format!("; and so would {origin}");
             }
             Some((_, outer)) => remedy += &format!("; and so would {}", outer.origin),
         }

@@ -68,14 +68,16 @@ impl Record {
             let paths = entry.patterns.iter();
             let paths = paths.map(|path| ConditionedPath::deserialize(path));
             let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
-            Ok(Layer {
-                paths: paths
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
-                granted_dangers: kinds
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
-                origin: entry.origin.clone(),
+            let paths = paths
+                .collect::<Result<_, _>>()
+                .map_err(|error| RecordReadError::NotARecord(error.to_string()))?;
+            let kinds = kinds
+                .collect::<Result<_, _>>()
+                .map_err(|error| RecordReadError::NotARecord(error.to_string()))?;
+            let layer = Layer::new(paths, &*entry.origin).with_kinds(kinds);
+            Ok(match &entry.dangerous_origin {
+                Some(origin) => layer.with_dangerous_origin(&**origin),
+                None => layer,
             })
         };
         let layers = self.grant.as_deref().unwrap_or_default();
@@ -249,6 +251,7 @@ impl GrantEntry {
     pub(super) fn all(grant: &Grant) -> Option<Vec<Self>> {
         let entry = |layer: &Layer| Self {
             origin: layer.origin.clone(),
+            dangerous_origin: layer.dangerous_origin.clone(),
             patterns: layer.paths.iter().map(|path| json!(path)).collect(),
             kinds: layer
                 .granted_dangers

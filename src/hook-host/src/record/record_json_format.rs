@@ -131,6 +131,13 @@ pub struct LimitsUsed {
 pub struct GrantEntry {
     /// The origin of the patterns.
     pub origin: String,
+    /// The origin of those of the dangerous set, if it is another one.
+    #[serde(
+        rename = "dangerousOrigin",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub dangerous_origin: Option<String>,
     /// The path patterns: texts, or objects with a path and a condition, as in a module's wishes. They are parsed when
     /// the record is used, after their number was checked.
     pub patterns: Vec<Value>,

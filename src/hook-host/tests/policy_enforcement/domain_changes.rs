@@ -34,6 +34,38 @@ async fn an_ungranted_change_is_refused_with_the_line_that_would_allow_it() {
 }
 
 #[tokio::test]
+async fn a_value_that_does_not_meet_the_condition_is_refused_with_the_line_and_the_remedy() {
+    let yaml = "allow:\n  paths:\n    - {path: /domain/cputune/shares, at-most: 4}\n";
+    let chain = chain_of_misbehaving_hook(yaml).await;
+    let write = |shares: &str| format!("replace\n<uuid>\n<cputune>{shares}</cputune><uuid>");
+    for granted in ["<shares>4</shares>", "<shares><![CDATA[4]]></shares>"] {
+        let result = define(&chain, &write(granted)).await;
+        assert!(result.is_ok(), "{granted}: {result:?}");
+    }
+    for (refused, part) in [
+        ("<shares>5</shares>", "5 is more than 4; let the hook write"),
+        ("<shares>+4</shares>", "is not a number as at-most reads it"),
+        ("<shares>1<!-- -->6</shares>", "16 is more than 4"),
+        (
+            "<shares>0x4</shares>",
+            "h/hook.yaml:3:5 would have to widen `/domain/cputune/shares (at-most: 4)`",
+        ),
+        (
+            "<shares>4</shares><quota>1</quota>",
+            "would have to contain",
+        ),
+    ] {
+        let error = define(&chain, &write(refused)).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.event_reason()),
+            ("denied", "HookDenied"),
+            "{refused}: {error}"
+        );
+        assert!(error.to_string().contains(part), "{refused}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn cdata_prefixes_and_wrappers_do_not_hide_a_change() {
     let chain = chain_of_misbehaving_hook("allow: {paths: ['/domain/description/**']}\n").await;
     for (what, from, to) in [

@@ -56,9 +56,16 @@ const KEYMAP_DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid>
 
 /// A module that declares the path of the keymap and sets this keymap.
 fn keymap_hook(directory: &Path, keymap: &str) -> PathBuf {
-    let description = r#"{"name": "keymap", "hookPoints": [{"name": "OnDefineDomain"}],
-        "wishes": {"paths": ["/domain/devices/graphics/@keymap", "/domain/os/kernel"]}}"#;
+    let wishes = r#"["/domain/devices/graphics/@keymap", "/domain/os/kernel"]"#;
     let domain = KEYMAP_DOMAIN.replace("'en'", &format!("'{keymap}'"));
+    hook_that_returns(directory, wishes, &domain)
+}
+
+/// A module with these wishes for paths that returns this domain.
+fn hook_that_returns(directory: &Path, paths: &str, domain: &str) -> PathBuf {
+    let description = format!(
+        r#"{{"name": "h", "hookPoints": [{{"name": "OnDefineDomain"}}], "wishes": {{"paths": {paths}}}}}"#
+    );
     let module = include_str!("../../../hook-host/tests/fixture/handwritten_guest.wat")
         .replace("DESCRIPTION", &description.escape_default().to_string())
         .replace("LENGTH", &description.len().to_string())
@@ -73,7 +80,7 @@ fn keymap_hook(directory: &Path, keymap: &str) -> PathBuf {
                 domain.len()
             ),
         );
-    let path = directory.join("keymap.wasm");
+    let path = directory.join("hook.wasm");
     let module = hook_wrap::wrap(&wat::parse_str(module).unwrap()).unwrap();
     std::fs::write(&path, module).unwrap();
     path
@@ -105,6 +112,70 @@ fn printed_policy_grants_no_dangerous_values() {
     let dangerous = run("/x");
     assert_eq!(dangerous.code, 1, "{}{}", dangerous.out, dangerous.err);
     assert!(dangerous.out.contains("@keymap"), "{}", dangerous.out);
+}
+
+const SERIAL_DOMAIN: &str =
+    "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><devices></devices></domain>";
+
+/// The way of a log file from the author's wish to the operator's policy and the run.
+#[test]
+fn printed_policy_has_the_conditions_of_the_wishes_and_grants_no_other_value() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    let domain = write(temp_dir.path(), "domain.xml", SERIAL_DOMAIN);
+    let wishes = r#"["/domain/devices/serial/target", "/domain/devices/serial", "/domain/devices/serial/log",
+        {"path": "/domain/devices/serial/log/@file", "below": "/logs", "one-of": ["/logs/a", "/logs/b, c"]},
+        {"path": "/domain/iothreads", "at-most": 4, "matches": "[0-9]: #?"}]"#;
+    let hook = |file: &str| {
+        let serial = format!(
+            "<serial type='pty'><target port='1'/><log file='{file}' append='on'/></serial>"
+        );
+        let domain = SERIAL_DOMAIN.replace("<devices>", &format!("<devices>{serial}"));
+        hook_that_returns(temp_dir.path(), wishes, &domain)
+    };
+    let policy_of =
+        |module: &Path| virt_hook(&["inspect", text(module), "--policy-only"]).success_stdout();
+    let policy = policy_of(&hook("/logs/a"));
+    assert_eq!(
+        policy,
+        "allow:\n  paths:\n    - /domain/devices/serial/target\n    - /domain/devices/serial/target/@*\n    \
+         - /domain/devices/serial\n    - /domain/devices/serial/@*\n    - /domain/devices/serial/log\n    \
+         - /domain/devices/serial/log/@*\n    - path: /domain/iothreads\n      matches: \"[0-9]: #?\"\n      \
+         at-most: 4\n  dangerous:\n    - path: /domain/devices/serial/log/@file\n      below: /logs\n      \
+         one-of: [\"/logs/a\",\"/logs/b, c\"]\n  dirs: []\n  config: []\n  hookPoints:\n    - OnDefineDomain\n"
+    );
+    let json = virt_hook(&["inspect", text(&hook("/logs/a")), "--json"]).json();
+    let granted = &json["result"]["policy"]["dangerous"][0];
+    assert_eq!(granted, &json["result"]["wishes"]["paths"][3]);
+    assert_eq!(granted["below"], "/logs");
+    let run = |file: &str, policy: &str| {
+        let policy = write(temp_dir.path(), "policy.yaml", policy);
+        let inputs = ["--vmi", text(&vmi), "--domain", text(&domain)];
+        let module = hook(file);
+        virt_hook(
+            &[
+                &["run", text(&module)],
+                &inputs[..],
+                &["--policy", text(&policy)],
+            ]
+            .concat(),
+        )
+    };
+    let any_file = policy.replace("- path: /domain/devices/serial/log/@file\n      below: /logs\n      one-of: [\"/logs/a\",\"/logs/b, c\"]", "- HostPath");
+    for policy in [&policy, &any_file] {
+        run("/logs/a", policy).success_stdout();
+        let refused = run("/etc/passwd", policy);
+        assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+        let text = "\"/etc/passwd\" is not below /logs; let the hook write a value that meets the condition, or ";
+        assert!(
+            refused.out.contains(text) && refused.out.contains("/domain/devices/serial/log/@file"),
+            "{}",
+            refused.out
+        );
+    }
+    let narrower = policy.replace("below: /logs\n", "below: /logs/vm\n");
+    let refused = run("/logs/a", &narrower);
+    assert!(refused.code != 0, "{}", refused.out);
 }
 
 #[test]

@@ -50,11 +50,10 @@ fn patterns_with_a_position_among_the_devices_grant_nothing() {
             true,
         ),
     ] {
-        let grant = Grant::new(vec![Layer {
-            paths: vec![ConditionedPath::parse(pattern).unwrap()],
-            granted_dangers: Vec::new(),
-            origin: "wishes".to_owned(),
-        }]);
+        let grant = Grant::new(vec![Layer::new(
+            vec![ConditionedPath::parse(pattern).unwrap()],
+            "wishes",
+        )]);
         let budget = Rc::new(Budget::unlimited());
         let verified = device.verify(&tuned, &grant, &budget);
         assert_eq!(verified.is_ok(), is_granted, "{pattern}");

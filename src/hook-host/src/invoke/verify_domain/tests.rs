@@ -75,11 +75,7 @@ fn attributes_and_texts_of_megabytes_exhaust_the_budget() {
         let paths = patterns
             .iter()
             .map(|path| ConditionedPath::parse(path).unwrap());
-        let grant = Grant::new(vec![Layer {
-            paths: paths.collect(),
-            granted_dangers: Vec::new(),
-            origin: "a test".to_owned(),
-        }]);
+        let grant = Grant::new(vec![Layer::new(paths.collect(), "a test")]);
         let budget = Rc::new(Budget::of_steps(5_000_000));
         let _ = before.verify(&after, &grant, false, &budget);
         assert_eq!(

@@ -6,11 +6,7 @@ fn layer(patterns: &[&str], origin: &str) -> Layer {
     let paths = patterns
         .iter()
         .map(|text| ConditionedPath::parse(text).unwrap());
-    Layer {
-        paths: paths.collect(),
-        granted_dangers: Vec::new(),
-        origin: origin.to_owned(),
-    }
+    Layer::new(paths.collect(), origin)
 }
 
 /// The remedy of the refusal of the changes from one domain to another.
@@ -70,11 +66,7 @@ fn a_refused_move_names_the_child_and_its_positions() {
     let before = parse("<domain><os><boot dev='hd'/><boot dev='fd'/></os></domain>");
     let after = parse("<domain><os><boot dev='fd'/><boot dev='hd'/></os></domain>");
     let changes = domain_xml::host::diff(&before, &after);
-    let grant = Grant::new(vec![Layer {
-        paths: Vec::new(),
-        granted_dangers: Vec::new(),
-        origin: "wishes".to_owned(),
-    }]);
+    let grant = Grant::new(vec![Layer::new(Vec::new(), "wishes")]);
     let budget = Rc::new(Budget::unlimited());
     let checked = grant.check(&changes, &before, &after, &budget);
     let Err(NotGranted::Refused(refused)) = checked else {

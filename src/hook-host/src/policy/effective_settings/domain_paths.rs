@@ -33,14 +33,13 @@ impl Resolver<'_> {
         let declared = match wishes {
             Some(wishes) => Some(wishes_layer(wishes)),
             None if owner.is_some() => None,
-            None => Some(Layer {
-                paths: Vec::new(),
-                granted_dangers: Vec::new(),
-                origin: format!(
+            None => Some(Layer::new(
+                Vec::new(),
+                format!(
                     "{WISHES_ORIGIN} (it declares none), or allow.paths of {},",
                     self.hook_yaml_place()
                 ),
-            }),
+            )),
         };
         // The wildcard matches every node except the dangerous set, whose granted part is already in the layer.
         let mut everything_permitted = dangerous;
@@ -56,21 +55,14 @@ impl Resolver<'_> {
 
 impl AllowList<'_, WithPosition<ConditionedPath>> {
     fn layer(self) -> Layer {
-        Layer {
-            paths: self.values.iter().map(|path| path.get().clone()).collect(),
-            granted_dangers: Vec::new(),
-            origin: self.origin,
-        }
+        let paths = self.values.iter().map(|path| path.get().clone());
+        Layer::new(paths.collect(), self.origin)
     }
 }
 
 impl AllowList<'_, WithPosition<Dangerous>> {
     fn layer(self) -> Layer {
-        let mut layer = Layer {
-            paths: Vec::new(),
-            granted_dangers: Vec::new(),
-            origin: self.origin,
-        };
+        let mut layer = Layer::new(Vec::new(), self.origin);
         for value in self.values {
             match value.get() {
                 Dangerous::Path(path) => layer.paths.push(path.clone()),
@@ -82,19 +74,12 @@ impl AllowList<'_, WithPosition<Dangerous>> {
 }
 
 fn layer(paths: &[WithPosition<ConditionedPath>], origin: String) -> Layer {
-    Layer {
-        paths: paths.iter().map(|path| path.get().clone()).collect(),
-        granted_dangers: Vec::new(),
-        origin,
-    }
+    let paths = paths.iter().map(|path| path.get().clone());
+    Layer::new(paths.collect(), origin)
 }
 
 fn wishes_layer(wishes: &Wishes) -> Layer {
-    Layer {
-        paths: wishes.paths_with_attributes(),
-        granted_dangers: Vec::new(),
-        origin: WISHES_ORIGIN.to_owned(),
-    }
+    Layer::new(wishes.paths_with_attributes(), WISHES_ORIGIN)
 }
 
 /// Checks that every layer allows at least a part of a wish. Layers may narrow a wish. A wish of which nothing is

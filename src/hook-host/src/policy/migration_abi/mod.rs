@@ -22,12 +22,12 @@ const REMEDY: &str = "a migration's target must keep the machine that the guest 
 pub(crate) fn changes_accepted_on_arrival() -> &'static Grant {
     static GRANT: OnceLock<Grant> = OnceLock::new();
     GRANT.get_or_init(|| {
-        Grant::new(vec![Layer {
-            paths: accepted_paths().collect(),
-            // No kind of the dangerous set is accepted as a whole: each kind has nodes that the guest sees.
-            granted_dangers: Vec::new(),
-            origin: "the table of what a migration may change".to_owned(),
-        }])
+        // No kind of the dangerous set is accepted as a whole: each kind has nodes that the guest sees.
+        let paths = accepted_paths().collect();
+        Grant::new(vec![Layer::new(
+            paths,
+            "the table of what a migration may change",
+        )])
     })
 }
 

@@ -56,7 +56,10 @@ pub(super) fn dangers<'a>(
         return Some(search.dangers);
     }
     match place.before.len() > place.after.len() {
-        true => search.add_changed_node(change, place, before, &place.before)?,
+        true => {
+            search.add_changed_node(change, place, before, &place.before)?;
+            search.add_remaining_ancestors(change, after, &place.after)?;
+        }
         false => search.add_changed_node(change, place, after, &place.after)?,
     }
     if place.part == Part::Element && change.kind != ChangeKind::Edited {
@@ -141,6 +144,30 @@ impl DangerSearch<'_> {
             let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.location);
             let kind = kind.filter(|kind| dangerous_set::attribute_must_be_named(*kind, enclosing));
             self.add(kind, change.path.clone());
+        }
+        Some(())
+    }
+
+    /// Adds the dangers of the elements around a removed one as they are afterwards: their text may be another value.
+    fn add_remaining_ancestors(
+        &mut self,
+        change: &Change,
+        side: &mut DocumentIndex<'_>,
+        indices: &[usize],
+    ) -> Option<()> {
+        let known = std::mem::take(&mut self.dangers);
+        self.location = NodeLocation::Edited;
+        let mut at = side.root();
+        let mut enclosing = self.add_element(&at, None, change.path.clone());
+        for index in indices {
+            at = side.child(&at, *index)?;
+            enclosing = self.add_element(&at, enclosing, change.path.clone());
+        }
+        let of_ancestors = std::mem::replace(&mut self.dangers, known);
+        for danger in of_ancestors {
+            if !self.dangers.contains(&danger) {
+                self.dangers.push(danger);
+            }
         }
         Some(())
     }

@@ -116,6 +116,20 @@ fn a_value_is_refused_with_the_condition_its_place_and_the_remedy() {
 }
 
 #[test]
+fn the_list_that_has_the_condition_is_named() {
+    let wish = path_wishes(&format!("\"{FILE}\""));
+    let policy = format!(
+        "allow:\n  paths: [/domain/title]\n  dangerous:\n    - {{path: {FILE}, below: /logs}}\n"
+    );
+    let settings = resolve_texts(&wish, None, Some(&policy)).unwrap();
+    let remedy = log_refused(&settings, "/etc/a").unwrap();
+    assert!(
+        remedy.contains("or allow.dangerous of p.yaml:4:5 would have to widen"),
+        "{remedy}"
+    );
+}
+
+#[test]
 fn a_wish_of_which_the_conditions_leave_nothing_is_refused_at_load() {
     let wish = path_wishes(&format!(r#"{{"path":"{FILE}","below":"/logs"}}"#));
     let policy = format!("allow: {{dangerous: [{{path: {FILE}, below: /other}}]}}\n");

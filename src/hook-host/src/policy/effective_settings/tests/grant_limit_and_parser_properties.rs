@@ -46,11 +46,7 @@ fn grant_of(patterns: &[usize]) -> Grant {
     let paths = patterns
         .iter()
         .map(|n| ConditionedPath::parse(PATTERNS[*n]).unwrap());
-    Grant::new(vec![Layer {
-        paths: paths.collect(),
-        granted_dangers: Vec::new(),
-        origin: String::new(),
-    }])
+    Grant::new(vec![Layer::new(paths.collect(), String::new())])
 }
 
 /// Some of [`PATTERNS`] as a YAML list.

@@ -274,3 +274,29 @@ fn swapped_names_foreign_prefixes_and_cdata_do_not_hide_a_change() {
         "<title><![CDATA[<disk/>]]></title><uuid>"
     ));
 }
+
+/// libvirt joins the texts of all elements in the entry, so that the entry has another value without one of them.
+#[test]
+fn a_removal_inside_of_an_element_with_dangerous_values_is_found_as_it_is_refused() {
+    let before = "<domain><entry><a><b>1</b></a></entry></domain>";
+    let after = "<domain><entry><a/></entry></domain>";
+    let [before, after] = [before, after].map(|xml| Document::parse(xml).unwrap());
+    let all = paths(&["/domain/**"]);
+    let mut checker = Checker::new(&all, &before, &after);
+    for change in diff(&before, &after) {
+        let permission = checker.permits(&change);
+        let Permission::Refused(Refusal {
+            reason: RefusalReason::Dangerous(kind),
+            ..
+        }) = permission
+        else {
+            panic!("{permission:?}");
+        };
+        let found: Vec<DangerKind> = checker
+            .dangers(&change)
+            .iter()
+            .map(|danger| danger.kind)
+            .collect();
+        assert_eq!(found, [kind], "{change:?}");
+    }
+}
