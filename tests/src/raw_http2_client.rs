@@ -44,6 +44,10 @@ const FIRST_WINDOW_BYTES: i64 = 65_535;
 /// The largest frame that a server takes before it says otherwise (RFC 9113, 6.5.2).
 const MAX_FRAME_BYTES: usize = 16 << 10;
 const FRAME_HEADER_BYTES: usize = 9;
+/// HPACK's first byte of a header whose name follows, and which both sides add to their tables (RFC 7541, 6.2.1).
+const LITERAL_ADDED_TO_THE_TABLE: u8 = 0x40;
+/// HPACK's reference to the header that was added last, behind the 61 of the static table.
+const FIRST_HEADER_OF_THE_TABLE: u8 = 0x80 | 62;
 
 /// A connection, after its preface.
 pub struct RawHttp2Client {
@@ -153,6 +157,29 @@ impl RawHttp2Client {
         }
     }
 
+    /// Calls the method of `path` with an empty message and an encoded `:authority`. Returns the types of the frames of the
+    /// answer.
+    async fn call(&mut self, stream: u32, path: &str, authority: &[u8]) -> io::Result<Vec<u8>> {
+        let headers = [authority, &headers_without_authority(path)].concat();
+        let request = [
+            frame(HEADERS, END_HEADERS, stream, &headers),
+            frame(DATA, END_STREAM, stream, &grpc_message(&[])),
+        ];
+        self.stream.write_all(&request.concat()).await?;
+        let mut kinds = Vec::new();
+        loop {
+            let (kind, flags, of_stream, _) = self.next_frame().await?;
+            if of_stream != stream {
+                continue;
+            }
+            kinds.push(kind);
+            let has_ended = matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0;
+            if has_ended || kind == RST_STREAM {
+                return Ok(kinds);
+            }
+        }
+    }
+
     /// The next frame from the server: its type, flags, stream and payload. Can be cancelled.
     async fn next_frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
         loop {
@@ -202,6 +229,34 @@ impl Upload {
     }
 }
 
+/// What gRPC clients send as `:authority`: a host, the path of the socket, plain or percent-encoded, or its URL.
+pub const AUTHORITIES: [&str; 7] = [
+    "localhost",
+    "/var/run/kubevirt/sockets/launcher-sock",
+    "var%2Frun%2Fkubevirt-hooks%2Fvirt-hook-example.sock",
+    "unix:/var/run/kubevirt/sockets/launcher-sock",
+    "unix:///var/run/kubevirt",
+    "a b",
+    "::",
+];
+
+/// Calls the method of `path` with an empty message twice, with the same `:authority`, and returns the types of the frames
+/// of both answers. The first request adds the `:authority` to the table of headers, with its name as gRPC's C core writes
+/// it, and the second one refers to that.
+pub async fn frames_of_two_answers(
+    socket: &Path,
+    path: &str,
+    authority: &str,
+) -> io::Result<[Vec<u8>; 2]> {
+    let mut added = Vec::new();
+    push_header(&mut added, ":authority", authority);
+    added[0] = LITERAL_ADDED_TO_THE_TABLE;
+    let mut client = RawHttp2Client::connect(socket, &[]).await?;
+    let first = client.call(1, path, &added).await?;
+    let second = client.call(3, path, &[FIRST_HEADER_OF_THE_TABLE]).await?;
+    Ok([first, second])
+}
+
 /// The numbers of the first streams that a client opens.
 pub fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|index| 2 * index + 1)
@@ -233,11 +288,17 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// The headers of a gRPC request, each a literal without indexing (RFC 7541, 6.2.2).
 pub fn request_headers(path: &str, authority: &str) -> Vec<u8> {
+    let mut block = Vec::new();
+    push_header(&mut block, ":authority", authority);
+    block.extend(headers_without_authority(path));
+    block
+}
+
+fn headers_without_authority(path: &str) -> Vec<u8> {
     let headers = [
         (":method", "POST"),
         (":scheme", "http"),
         (":path", path),
-        (":authority", authority),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ];

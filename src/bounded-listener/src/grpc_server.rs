@@ -9,12 +9,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
-use tonic::transport::server::{Connected, Router};
+use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 
 use crate::accept_loop::{Accept, Acceptor};
 use crate::call_memory::CallMemoryLayer;
 use crate::guarded_stream::GuardedStream;
+use crate::http2_authority_filter_stream::AuthorityFilterStream;
 use crate::limits::{
     ANSWER_FLUSH_TIME, CONNECTION_WINDOW_BYTES, GrpcLimits, HEADER_LIST_BYTES, KEEPALIVE_INTERVAL,
     KEEPALIVE_TIMEOUT, PENDING_RESETS, STREAM_WINDOW_BYTES, TASK_END_TIME,
@@ -46,17 +47,15 @@ pub struct GrpcServer {
 }
 
 impl GrpcServer {
-    /// Serves what `add_services` adds to the server, on connections that `wrap` may change. Needs a tokio runtime.
-    pub fn start<L, C>(
+    /// Serves what `add_services` adds to the server. Needs a tokio runtime.
+    pub fn start<L>(
         listener: L,
         limits: GrpcLimits,
-        wrap: impl Fn(GuardedStream<L::Connection>) -> C + Send + 'static,
         add_services: impl FnOnce(&mut CountingServer) -> CountingRouter,
     ) -> GrpcServer
     where
         L: Accept,
         L::Connection: AsyncRead + AsyncWrite + Unpin,
-        C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         let connections = OpenConnections::new(limits.listener);
         let stop = CancellationToken::new();
@@ -67,14 +66,14 @@ impl GrpcServer {
             (
                 Acceptor::new(listener, limits.listener.what),
                 connections.clone(),
-                wrap,
             ),
-            async |(mut acceptor, connections, wrap)| {
+            async |(mut acceptor, connections)| {
                 let connection = acceptor.next().await;
-                let connection = wrap(GuardedStream::new(connection, connections.admit()));
+                let connection = GuardedStream::new(connection, connections.admit());
+                let connection = AuthorityFilterStream::new(connection);
                 Some((
                     Ok::<_, io::Error>(connection),
-                    (acceptor, connections, wrap),
+                    (acceptor, connections),
                 ))
             },
         );

@@ -20,7 +20,7 @@ const PREFACE_BYTES: usize = 24;
 /// A connection that ends with an error when the listener closes it, when the client does not send HTTP/2's preface in
 /// time, or when the client reads nothing for too long. hyper pings the client, but an end by hyper itself waits for a
 /// client that does not read.
-pub struct GuardedStream<S> {
+pub(crate) struct GuardedStream<S> {
     stream: S,
     guard: ConnectionGuard,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,

@@ -2,7 +2,8 @@
 //!
 //! [`ByteListener`] serves each connection in a task of its own, [`GrpcServer`] serves gRPC. Both keep a table of open
 //! connections. When there are too many, or their calls hold too much memory, the connection that was idle longest is
-//! closed, so that no number of idle clients keeps others out. [`limits`] has all numbers.
+//! closed, so that no number of idle clients keeps others out. [`limits`] has all numbers. [`GrpcServer`] accepts requests with
+//! any `:authority`.
 
 mod accept_loop;
 mod byte_listener;
@@ -10,6 +11,8 @@ mod call_memory;
 mod connection_table;
 mod grpc_server;
 mod guarded_stream;
+mod http2_authority_filter;
+mod http2_authority_filter_stream;
 pub mod limits;
 mod log_rate;
 mod open_connections;
@@ -18,6 +21,5 @@ pub use accept_loop::Accept;
 pub use byte_listener::ByteListener;
 pub use call_memory::CallMemoryLayer;
 pub use grpc_server::{CountingRouter, CountingServer, GrpcServer, http2_server};
-pub use guarded_stream::GuardedStream;
 pub use limits::GrpcLimits;
 pub use open_connections::{ConnectionHandle, RunningGuard};

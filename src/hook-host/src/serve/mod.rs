@@ -23,7 +23,6 @@ mod sidecar_cloud_init_fields;
 mod sidecar_service;
 mod socket_staging;
 
-use std::convert::identity;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -135,7 +134,7 @@ pub async fn serve(
     };
     let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");
-    let server = GrpcServer::start(listener, limits, identity, |server| {
+    let server = GrpcServer::start(listener, limits, |server| {
         add_services(server, &service, &config)
     });
     let stop_reason = tokio::select! {

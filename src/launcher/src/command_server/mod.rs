@@ -8,8 +8,6 @@ mod command_service;
 mod command_socket;
 mod decode_requests;
 mod get_vm_stats;
-mod http2_authority_filter;
-mod http2_authority_filter_stream;
 mod response;
 mod sev_launch_security;
 mod vm_queries;
@@ -30,7 +28,6 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) use command_service::CommandService;
 
 use command_socket::{CommandListener, KeepTimes};
-use http2_authority_filter_stream::AuthorityFilterStream;
 
 use crate::paths::Paths;
 
@@ -89,8 +86,7 @@ impl CommandServer {
             path: socket.clone(),
             source,
         })?;
-        let wrap = AuthorityFilterStream::new;
-        let server = GrpcServer::start(listener, COMMAND_SOCKET, wrap, |server| {
+        let server = GrpcServer::start(listener, COMMAND_SOCKET, |server| {
             let commands = CmdServer::new(service.clone());
             server
                 .add_service(CmdInfoServer::new(service))

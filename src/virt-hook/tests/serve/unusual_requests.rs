@@ -6,12 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use prost::Message;
 use proto::hooks::v1alpha3;
+use tests::raw_http2_client::{AUTHORITIES, DATA, HEADERS, frames_of_two_answers};
+use tokio::time::timeout;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Request, Status};
 
 use crate::example_modules::example;
 use crate::manufacturer;
-use crate::served_sidecar::{Pod, XML, stock_launcher_client, vmi};
+use crate::served_sidecar::{Pod, TEST_TIMEOUT, XML, stock_launcher_client, vmi};
 
 const DEFINE: &str = "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain";
 
@@ -53,6 +55,22 @@ async fn define(pod: &Pod, params: Params) -> Result<Vec<u8>, Status> {
 fn vmi_of_namespace(namespace: &str) -> String {
     let namespace = serde_json::to_string(namespace).unwrap();
     vmi().replace("\"ns\"", &namespace)
+}
+
+/// gRPC's C core, the library below clients in Python, C++ and Ruby, sends the percent-encoded path of the socket.
+#[tokio::test]
+async fn any_authority_is_accepted() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &[]);
+    served.wait_until_ready().await;
+    for authority in AUTHORITIES {
+        let socket = pod.socket();
+        let answers = frames_of_two_answers(&socket, "/kubevirt.hooks.info.Info/Info", authority);
+        let answers = timeout(TEST_TIMEOUT, answers).await;
+        for answer in answers.unwrap().unwrap() {
+            assert_eq!(answer, [HEADERS, DATA, HEADERS], "{authority}");
+        }
+    }
 }
 
 #[tokio::test]

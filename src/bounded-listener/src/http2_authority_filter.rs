@@ -28,7 +28,7 @@ const REPLACEMENT: [u8; 2] = [1, b'-'];
 
 /// Filters the bytes of one connection before h2 reads them.
 #[derive(Debug)]
-pub(super) struct AuthorityFilter {
+pub(crate) struct AuthorityFilter {
     /// Number of bytes to pass unchanged: the preface, or the payload of a frame other than HEADERS.
     skip: usize,
     /// The bytes of an incomplete frame.
@@ -46,7 +46,7 @@ impl Default for AuthorityFilter {
 
 impl AuthorityFilter {
     /// Takes more bytes, and appends the filtered ones to `output`.
-    pub(super) fn feed(&mut self, mut input: &[u8], output: &mut Vec<u8>) {
+    pub(crate) fn feed(&mut self, mut input: &[u8], output: &mut Vec<u8>) {
         while !input.is_empty() {
             if self.skip > 0 {
                 let (passed, rest) = input.split_at(self.skip.min(input.len()));
@@ -109,7 +109,7 @@ impl FrameHeader {
     }
 
     /// Whether the frame is a complete block of headers. A block with CONTINUATION frames has more than 16 KiB, which
-    /// no client of the launcher sends; it passes unchanged.
+    /// no client of a launcher or a hook sidecar sends; it passes unchanged.
     fn is_complete_block(&self) -> bool {
         self.kind == FRAME_TYPE_HEADERS
             && self.flags & FLAG_END_HEADERS != 0

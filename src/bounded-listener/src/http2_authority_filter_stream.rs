@@ -1,23 +1,23 @@
-//! A client's connection to the command server, with the `:authority` of its requests replaced.
+//! A client's connection with the `:authority` of its requests replaced.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bounded_listener::{ConnectionHandle, GuardedStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
 
-use super::http2_authority_filter::AuthorityFilter;
+use crate::guarded_stream::GuardedStream;
+use crate::http2_authority_filter::AuthorityFilter;
+use crate::open_connections::ConnectionHandle;
 
 /// How many bytes are read from the client at once.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 
 /// A client's connection, whose input goes through an [`AuthorityFilter`].
 #[derive(Debug)]
-pub(super) struct AuthorityFilterStream {
-    stream: GuardedStream<UnixStream>,
+pub(crate) struct AuthorityFilterStream<S> {
+    stream: GuardedStream<S>,
     filter: AuthorityFilter,
     /// The filter's output.
     filtered: Vec<u8>,
@@ -25,8 +25,8 @@ pub(super) struct AuthorityFilterStream {
     consumed: usize,
 }
 
-impl AuthorityFilterStream {
-    pub(super) fn new(stream: GuardedStream<UnixStream>) -> AuthorityFilterStream {
+impl<S> AuthorityFilterStream<S> {
+    pub(crate) fn new(stream: GuardedStream<S>) -> AuthorityFilterStream<S> {
         AuthorityFilterStream {
             stream,
             filter: AuthorityFilter::default(),
@@ -49,7 +49,7 @@ impl AuthorityFilterStream {
     }
 }
 
-impl AsyncRead for AuthorityFilterStream {
+impl<S: AsyncRead + Unpin> AsyncRead for AuthorityFilterStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl AsyncRead for AuthorityFilterStream {
     }
 }
 
-impl AsyncWrite for AuthorityFilterStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for AuthorityFilterStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl AsyncWrite for AuthorityFilterStream {
     }
 }
 
-impl Connected for AuthorityFilterStream {
+impl<S> Connected for AuthorityFilterStream<S> {
     type ConnectInfo = ConnectionHandle;
 
     fn connect_info(&self) -> ConnectionHandle {
