@@ -71,10 +71,7 @@ impl GrpcServer {
                 let connection = acceptor.next().await;
                 let connection = GuardedStream::new(connection, connections.admit());
                 let connection = AuthorityFilterStream::new(connection);
-                Some((
-                    Ok::<_, io::Error>(connection),
-                    (acceptor, connections),
-                ))
+                Some((Ok::<_, io::Error>(connection), (acceptor, connections)))
             },
         );
         let router = add_services(&mut server);

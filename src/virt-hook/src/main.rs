@@ -23,6 +23,7 @@ mod shell_quoted_path;
 #[cfg(test)]
 mod test_files;
 mod tokio_runtime;
+mod unknown_verb;
 mod verb_failure;
 mod verbs;
 mod version;
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return print_usage_error(&error),
+        Err(error) => return print_usage_error(&unknown_verb::with_suggestion(error)),
     };
     if !matches!(cli.verb, Verb::Serve(_)) {
         log_to_stderr(cli.verbose);

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use anyhow::Context;
 use clap::{Args, Command};
@@ -15,12 +16,15 @@ use crate::output_file;
 use crate::verb_failure::Failure;
 
 const PROGRAM_NAME: &str = "virt-hook";
+/// The program in the names of shell functions and in labels.
+const LABEL_NAME: &str = "virt_hook";
 const SYNOPSIS_HEADING: &str = ".SH SYNOPSIS\n";
 
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:
   virt-hook completions bash > ~/.local/share/bash-completion/completions/virt-hook
-  virt-hook completions zsh > ~/.zfunc/_virt-hook";
+  virt-hook completions zsh > ~/.zfunc/_virt-hook
+  virt-hook completions fish > ~/.config/fish/completions/virt-hook.fish";
 
 pub(crate) const MAN_HELP: &str = "\
 Examples:
@@ -29,6 +33,20 @@ Examples:
 Exit codes:
   0  the pages are written
   3  the pages could not be written";
+
+/// clap_complete's function offers options also where no `-` is typed, and bash then never lists files.
+const REGISTER_IN_BASH: &str = r#"
+_virt_hook_or_files() {
+    local index
+    _virt_hook "$@"
+    [[ $2 == -* ]] && return
+    for index in "${!COMPREPLY[@]}"; do
+        [[ ${COMPREPLY[index]} == -* ]] && unset "COMPREPLY[index]"
+    done
+}
+
+complete -F _virt_hook_or_files -o bashdefault -o default virt-hook
+"#;
 
 /// Arguments of `virt-hook completions`.
 #[derive(Debug, Args)]
@@ -59,12 +77,50 @@ pub(crate) struct ManReport {
 
 pub(crate) fn completions(
     arguments: &CompletionsArguments,
-    mut program: Command,
+    program: Command,
 ) -> Result<CompletionsReport, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut program, PROGRAM_NAME, &mut script);
-    let script = String::from_utf8(script).map_err(Failure::internal)?;
+    let script = match arguments.shell {
+        Shell::Bash => bash_script(program),
+        Shell::Fish => fish_script(program),
+        shell => generated_script(shell, program, PROGRAM_NAME),
+    };
+    let script = script.map_err(Failure::internal)?;
     Ok(CompletionsReport { script })
+}
+
+fn generated_script(
+    shell: Shell,
+    mut program: Command,
+    name: &str,
+) -> Result<String, FromUtf8Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, name, &mut script);
+    String::from_utf8(script)
+}
+
+/// In clap_complete's script for a program with a hyphen in its name, no verb is recognized: the labels of the verbs are
+/// assigned in one spelling and compared with another. So the script is that of a program without one. What registers it is
+/// written here.
+fn bash_script(program: Command) -> Result<String, FromUtf8Error> {
+    let mut script = generated_script(Shell::Bash, program.name(LABEL_NAME), LABEL_NAME)?;
+    script.push_str(&format!("complete -r {LABEL_NAME}\n{REGISTER_IN_BASH}"));
+    Ok(script)
+}
+
+/// clap_complete's script for fish knows the values of options only. Adds those of a verb's arguments.
+fn fish_script(program: Command) -> Result<String, FromUtf8Error> {
+    let mut script = generated_script(Shell::Fish, program.clone(), PROGRAM_NAME)?;
+    for verb in program.get_subcommands() {
+        let arguments = verb.get_positionals();
+        for value in arguments.flat_map(|argument| argument.get_possible_values()) {
+            script.push_str(&format!(
+                "complete -c {PROGRAM_NAME} -n \"__fish_{LABEL_NAME}_using_subcommand {}\" -f -a \"{}\"\n",
+                verb.get_name(),
+                value.get_name(),
+            ));
+        }
+    }
+    Ok(script)
 }
 
 pub(crate) fn man(arguments: &ManArguments, program: Command) -> Result<ManReport, Failure> {

@@ -10,11 +10,12 @@ mod compare_with_original;
 mod compare_without_original;
 mod compile;
 mod compiled_module_cache;
+mod completions;
 mod deploy;
 mod deploy_refusals;
 mod dev;
 mod directories_of_hooks;
-mod doctor_completions_man;
+mod doctor_and_man;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
 mod granted_dirs;

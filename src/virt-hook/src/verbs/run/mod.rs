@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
@@ -52,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
     /// The hook point to run; required if the hook has several
-    #[arg(long, value_name = "HOOK_POINT", value_parser = parse_point)]
+    #[arg(long, value_name = "HOOK_POINT", value_parser = hook_points())]
     point: Option<HookPoint>,
     /// Why the domain is created; only for the hook points of a boot
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
@@ -235,6 +236,8 @@ fn migration(options: &[String]) -> anyhow::Result<MigrationParameters> {
     parameters.map_err(|error| anyhow!("--parameter: {error}"))
 }
 
-fn parse_point(name: &str) -> Result<HookPoint, String> {
-    HookPoint::from_name(name).ok_or_else(|| format!("there are {}", HookPoint::names()))
+/// The hook points by their names, which shells complete.
+fn hook_points() -> impl TypedValueParser<Value = HookPoint> {
+    let names = PossibleValuesParser::new(HookPoint::ALL.map(HookPoint::name));
+    names.try_map(|name| HookPoint::from_name(&name).ok_or("there is no such hook point"))
 }

@@ -1,4 +1,4 @@
-//! `doctor`, `completions` and `man`.
+//! `doctor` and `man`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -86,16 +86,6 @@ fn doctor_reports_why_compiled_modules_are_not_cached() {
         shared_cache.contains("not kept, so") && shared_cache.contains(&reason),
         "{shared_cache}"
     );
-}
-
-#[test]
-fn shells_complete_every_verb() {
-    for shell in ["bash", "zsh", "fish"] {
-        let script = virt_hook(&["completions", shell]).success_stdout();
-        for verb in ["compare", "doctor", "replay"] {
-            assert!(script.contains(verb), "{shell}: {verb}");
-        }
-    }
 }
 
 #[test]
