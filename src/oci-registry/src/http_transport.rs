@@ -1,17 +1,23 @@
 //! Sends single HTTP requests, with the deadline of the client and a size limit for each answer.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method, Request, Response, StatusCode};
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::Value as Json;
 use ureq::config::RedirectAuthHeaders;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, Body};
 
+use crate::connection_reason::connection_reason;
 use crate::error::quote;
+use crate::tls_connector::TlsConnector;
+use crate::trusted_certificates::trusting_config;
 use crate::{Options, RegistryError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,22 +65,20 @@ pub(crate) struct Transport {
 impl Transport {
     /// Creates a transport. The time limit starts now.
     pub(crate) fn new(options: &Options) -> Result<Self, RegistryError> {
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .root_certs(trusted_roots(options)?)
-            .build();
         let config = Agent::config_builder()
-            .tls_config(tls)
             .https_only(!options.plain_http)
             .http_status_as_error(false)
             .redirect_auth_headers(RedirectAuthHeaders::Never)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("virt-hook/", env!("CARGO_PKG_VERSION")))
             .build();
+        let connector =
+            ().chain(ConnectProxyConnector::default())
+                .chain(TcpConnector::default())
+                .chain(TlsConnector::new(tls_config(options)?));
         let timeout = options.limits.deadline;
         Ok(Self {
-            agent: config.into(),
+            agent: Agent::with_parts(config, connector, DefaultResolver::default()),
             timeout,
             deadline: Instant::now() + timeout,
         })
@@ -145,7 +149,7 @@ impl Transport {
             },
             other => RegistryError::Connection {
                 url,
-                reason: other.to_string(),
+                reason: connection_reason(other),
             },
         }
     }
@@ -164,13 +168,28 @@ impl Transport {
                 let body = self
                     .read_body(url, answer, MAX_SMALL_ANSWER)
                     .unwrap_or_default();
+                let message = match message_suffix(&body) {
+                    // Servers of HTTPS say nothing more to a HEAD.
+                    message if message.is_empty() && status == StatusCode::BAD_REQUEST => {
+                        hint_at_https(url)
+                    }
+                    message => message,
+                };
                 RegistryError::Status {
                     url: owned,
                     status: status.as_u16(),
-                    message: message_suffix(&body),
+                    message,
                 }
             }
         }
+    }
+}
+
+/// What a request without a registry's reason to refuse it may lack.
+fn hint_at_https(url: &str) -> String {
+    match url.starts_with("http://") {
+        true => ": if it wants HTTPS, leave out --plain-http".to_owned(),
+        false => String::new(),
     }
 }
 
@@ -182,21 +201,20 @@ fn message_suffix(body: &[u8]) -> String {
     first.map_or_else(String::new, |text| format!(": {}", quote(text)))
 }
 
-fn trusted_roots(options: &Options) -> Result<RootCerts, RegistryError> {
-    let mut certificates: Vec<Certificate<'static>> = Vec::new();
-    for item in ureq::tls::parse_pem(&options.roots) {
-        let item = item.map_err(|error| {
+/// The configuration of TLS; `None` for plain HTTP without certificates.
+fn tls_config(options: &Options) -> Result<Option<ClientConfig>, RegistryError> {
+    let mut certificates = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(&options.roots) {
+        certificates.push(certificate.map_err(|error| {
             RegistryError::Setup(format!("the certificates cannot be read: {error}"))
-        })?;
-        if let ureq::tls::PemItem::Certificate(certificate) = item {
-            certificates.push(certificate);
-        }
+        })?);
     }
-    if certificates.is_empty() && !options.plain_http {
-        return Err(RegistryError::Setup(
+    match (certificates.is_empty(), options.plain_http) {
+        (true, true) => Ok(None),
+        (true, false) => Err(RegistryError::Setup(
             "there are no certificates to trust: install ca-certificates, or give --ca FILE"
                 .to_owned(),
-        ));
+        )),
+        (false, _) => trusting_config(certificates).map(Some),
     }
-    Ok(RootCerts::new_with_certs(&certificates))
 }

@@ -7,13 +7,16 @@
 
 mod auth_challenge;
 mod client_options;
+mod connection_reason;
 mod credentials;
 mod error;
 mod http_transport;
 mod image_reference;
 mod percent_encoding;
 mod repository_client;
+mod tls_connector;
 mod token_service;
+mod trusted_certificates;
 mod uploads;
 
 pub use client_options::{Limits, Options};

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::test_registries::built_images::Expected::Refused;
 use crate::test_registries::built_images::assert_outcome;
+use crate::test_registries::certificate::Certificate;
 use crate::test_registries::docker_registry::{Access, DockerRegistry};
 use crate::test_registries::scripted_registry::{Answer, ScriptedRegistry, manifest_with_layer};
 use crate::test_registries::token_service::TokenService;
@@ -18,7 +19,7 @@ use crate::{OLD_WASM_MEDIA_TYPES, WASM, virt_hook, write_layout};
 #[test]
 fn push_and_pull_use_tls_and_passwords() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let registry = DockerRegistry::start(Access::AliceWithTls);
+    let registry = DockerRegistry::start(Access::AliceWithTls(Certificate::SelfSigned));
     let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
     let reference = registry.reference("hooks:1");
     let certificate = registry.certificate();
@@ -26,7 +27,7 @@ fn push_and_pull_use_tls_and_passwords() {
     let trusted = [&push[..], &["--ca", text(&certificate)]].concat();
     let as_alice = [&trusted[..], &["--username", "alice", "--password-stdin"]].concat();
     for (arguments, password, code, part) in [
-        (&push[..], "", 3, "certificate"),
+        (&push[..], "", 3, "give the certificate of the registry"),
         (&trusted, "", 1, "refuses access (401)"),
         (&as_alice, "wrong", 1, "refuses access (401)"),
     ] {
@@ -59,6 +60,72 @@ fn push_and_pull_use_tls_and_passwords() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(into.join("banner/hook.wasm").is_file());
+}
+
+/// The trust in a certificate that is given with --ca, whether or not it is a CA's: for its time and its names.
+#[test]
+fn given_certificate_is_trusted_for_its_time_and_its_names() {
+    use Certificate::{
+        ExpiredSelfSignedCa, Issued, SelfSigned, SelfSignedCa, SelfSignedCaOfAnotherHost,
+    };
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
+    // Signed by itself, of the same name as the registry's, and given in its place.
+    let foreign = temp_dir.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    SelfSignedCa.write(&foreign);
+    let foreign = foreign.join("tls.crt");
+    const TRUSTED: (i32, &str) = (1, "refuses access (401)");
+    const NOT_TRUSTED: (i32, &str) = (3, "or of its issuer, with --ca FILE");
+    for (certificate, given, (code, part)) in [
+        (SelfSigned, Some("tls.crt"), TRUSTED),
+        (SelfSignedCa, Some("tls.crt"), TRUSTED),
+        (SelfSignedCa, Some(text(&foreign)), NOT_TRUSTED),
+        (SelfSignedCa, None, NOT_TRUSTED),
+        (
+            SelfSignedCaOfAnotherHost,
+            Some("tls.crt"),
+            (3, "not valid for name \"localhost\""),
+        ),
+        (ExpiredSelfSignedCa, Some("tls.crt"), (3, "expired")),
+        (Issued, Some("ca.crt"), TRUSTED),
+        (Issued, Some("tls.crt"), TRUSTED),
+        (Issued, Some(text(&foreign)), NOT_TRUSTED),
+        (Issued, None, NOT_TRUSTED),
+    ] {
+        let registry = DockerRegistry::start(Access::AliceWithTls(certificate));
+        let reference = registry.reference("hooks:1");
+        let given = given.map(|name| registry.directory().join(name));
+        let ca = given.as_deref().map(|path| ["--ca", text(path)]);
+        let push = [
+            &["push", text(&layout), &reference][..],
+            ca.as_ref().map_or(&[], |ca| &ca[..]),
+        ]
+        .concat();
+        let refused = virt_hook(&push, "");
+        let what = format!("{certificate:?} {given:?}: {}", refused.err);
+        assert_eq!(refused.code, code, "{what}");
+        assert!(refused.err.contains(part), "{part}: {what}");
+        assert!(!refused.err.contains("OtherError"), "{what}");
+    }
+}
+
+#[test]
+fn registry_with_and_without_tls_names_the_option() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
+    let without_tls = DockerRegistry::start(Access::Anyone);
+    let with_tls = DockerRegistry::start(Access::AliceWithTls(Certificate::SelfSigned));
+    for (registry, more, code, part) in [
+        (&without_tls, &[][..], 3, "give --plain-http"),
+        (&with_tls, &["--plain-http"], 1, "leave out --plain-http"),
+    ] {
+        let reference = registry.reference("hooks:1");
+        let push = [&["push", text(&layout), &reference][..], more].concat();
+        let refused = virt_hook(&push, "");
+        assert_eq!(refused.code, code, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A process of a real registry: Debian's docker-registry.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::certificate::Certificate;
 use super::token_service::TokenService;
 
 /// Timeout of the start; long, because the machine may be busy.
@@ -18,7 +19,7 @@ const HTPASSWD: &str = "alice:$2b$04$qbEJhxRWjvcP3qIxne1xyOu2CXEitK5JbCehlTvrKs4
 #[derive(Clone, Copy)]
 pub(crate) enum Access<'a> {
     Anyone,
-    AliceWithTls,
+    AliceWithTls(Certificate),
     /// Whoever has a token of the service.
     Tokens(&'a TokenService),
 }
@@ -41,29 +42,8 @@ impl DockerRegistry {
         if let Access::Tokens(service) = access {
             config += &service.registry_config();
         }
-        if let Access::AliceWithTls = access {
-            // The default configuration of openssl makes a CA's certificate, which is not one of a server.
-            fs::write(path_of("req.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n").unwrap();
-            let output = Command::new("openssl")
-                .args([
-                    "req",
-                    "-x509",
-                    "-newkey",
-                    "ec",
-                    "-pkeyopt",
-                    "ec_paramgen_curve:P-256",
-                ])
-                .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
-                .args(["-addext", "subjectAltName=DNS:localhost"])
-                .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-                .args(["-keyout", &path_of("tls.key"), "-out", &path_of("tls.crt")])
-                .output()
-                .unwrap();
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+        if let Access::AliceWithTls(certificate) = access {
+            certificate.write(temp_dir.path());
             fs::write(path_of("passwords"), HTPASSWD).unwrap();
             config += &format!(
                 "  tls: {{certificate: {}, key: {}}}\n",
@@ -122,6 +102,11 @@ impl DockerRegistry {
 
     pub(crate) fn reference(&self, name: &str) -> String {
         format!("{}/{name}", self.host())
+    }
+
+    /// Has the registry's certificate, and that of its issuer.
+    pub(crate) fn directory(&self) -> &Path {
+        self.temp_dir.path()
     }
 
     pub(crate) fn certificate(&self) -> PathBuf {
