@@ -10,6 +10,8 @@ use crate::WrapError;
 /// The interfaces of [`WIT`](crate::WIT), which every hook has: they are not optional.
 const BASE_INTERFACES: [&str; 3] = ["handler", "host", "types"];
 
+/// How the names of interfaces of hooks begin.
+const PACKAGE: &str = "virt-hook:hooks/";
 /// The name of the package before its first release.
 const FORMER_PACKAGE: &str = "kubevirt:hooks/";
 
@@ -28,6 +30,8 @@ pub(crate) struct CoreModule {
     pub(crate) imports_preview1: bool,
     /// Whether Go's compiler made the module.
     pub(crate) is_go: bool,
+    /// Whether the module exports a function of an interface of hooks.
+    pub(crate) exports_hook: bool,
     /// The optional interfaces that the module imports or exports, as items of a world.
     pub(crate) optional_items: BTreeSet<String>,
 }
@@ -63,6 +67,7 @@ impl CoreModule {
                     for export in exports {
                         let export = export.map_err(not_a_module)?;
                         check_package(export.name)?;
+                        module.exports_hook |= export.name.contains(PACKAGE);
                         let interface = export.name.split_once('#').map(|(name, _)| name);
                         module
                             .optional_items
@@ -78,9 +83,7 @@ impl CoreModule {
 
 /// The item of a world for an optional interface, such as `export virt-hook:hooks/attach-device@0.1.1`.
 fn optional_item(direction: &str, interface: &str) -> Option<String> {
-    let (name, version) = interface
-        .strip_prefix("virt-hook:hooks/")?
-        .split_once('@')?;
+    let (name, version) = interface.strip_prefix(PACKAGE)?.split_once('@')?;
     let is_name = |text: &str| {
         let mut bytes = text.bytes();
         bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))

@@ -45,6 +45,12 @@ pub enum WrapError {
          version of this program that has it"
     )]
     MissingInterface(String),
+    /// The module exports no function of the interfaces of hooks.
+    #[error(
+        "it is no hook: it exports no function of virt-hook:hooks, such as `describe` of the interface handler: build it \
+         with the SDK that `virt-hook new` writes"
+    )]
+    NotAHook,
     /// The exports or imports do not fit the world of hooks.
     #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1.0: {0}")]
     DoesNotFit(String),
@@ -63,6 +69,7 @@ impl WrapError {
             | Self::GoWithoutSdk
             | Self::GoMemory(_)
             | Self::MissingInterface(_)
+            | Self::NotAHook
             | Self::DoesNotFit(_) => false,
         }
     }

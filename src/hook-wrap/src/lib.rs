@@ -62,6 +62,9 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
             .ok_or(WrapError::GoWithoutSdk)?,
         false => core.to_vec(),
     };
+    if !properties.exports_hook {
+        return Err(WrapError::NotAHook);
+    }
     if !properties.has_world {
         let (resolve, world) = world_with(&properties.optional_items)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
@@ -74,7 +77,8 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
     encoder
         .module(&module)
         .and_then(|encoder| encoder.validate(true).encode())
-        .map_err(does_not_fit)
+        // What comes before says that the module is not valid.
+        .map_err(|error| does_not_fit(error.root_cause()))
 }
 
 /// The resolved world of hooks. An error would be a mistake in this crate's own WIT, which its tests rule out.
@@ -121,7 +125,7 @@ fn go_memory_error(error: GoAdapterMemoryError) -> WrapError {
     }
 }
 
-/// The error with wit-component's complete error chain, because its last part names the mistake.
+/// The error with all causes, because the last one names the mistake.
 fn does_not_fit(error: impl std::fmt::Display) -> WrapError {
     WrapError::DoesNotFit(format!("{error:#}"))
 }

@@ -11,13 +11,6 @@ fn a_component_is_not_wrapped_again() {
     assert!(matches!(wrap(COMPONENT), Err(WrapError::Component)));
 }
 
-#[test]
-fn error_names_the_missing_exports() {
-    let error = wrap(CORE).unwrap_err();
-    assert!(matches!(error, WrapError::DoesNotFit(_)), "{error}");
-    assert!(error.to_string().contains("handler@0.1.0"), "{error}");
-}
-
 /// A core module with one function type, one function, and its export of this name.
 fn module_with_export(name: &str) -> Vec<u8> {
     let length = name.len() as u8;
@@ -29,6 +22,36 @@ fn module_with_export(name: &str) -> Vec<u8> {
         b"\0\0\x0a\x04\x01\x02\0\x0b",
     ]
     .concat()
+}
+
+#[test]
+fn error_names_the_missing_export_once_and_in_few_words() {
+    let core = module_with_export("virt-hook:hooks/other@0.1.0#describe");
+    for core in [
+        core,
+        module_with_export("virt-hook:hooks/handler@0.1.0#other"),
+    ] {
+        let error = wrap(&core).unwrap_err();
+        assert!(!error.to_string().contains("failed to decode"), "{error}");
+        assert!(error.to_string().contains("0.1.0"), "{error}");
+    }
+}
+
+/// A program for WASI, a module of wasm-bindgen or of Emscripten.
+#[test]
+fn module_of_something_else_is_said_to_be_no_hook() {
+    for core in [
+        CORE.to_vec(),
+        module_with_export("_start"),
+        module_with_export("describe"),
+    ] {
+        let error = wrap(&core).unwrap_err();
+        assert!(matches!(error, WrapError::NotAHook), "{error}");
+        assert!(
+            error.to_string().contains("`virt-hook new` writes"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
