@@ -46,20 +46,18 @@ impl Image {
 
     /// Writes a new layout with this image alone, called `name` in it. Returns the manifest's digest.
     pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout_writer::create(layout)?;
-        let descriptor = self.write_blobs(layout)?;
-        layout_writer::finish(layout, name, descriptor)
+        layout_writer::write(layout, name, |layout| self.write_blobs(layout))
     }
 
     /// Writes a new layout with one index, called `name` in it, of the same image for several platforms. Returns the
     /// index's digest.
     pub fn write_index(images: &[Self], layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout_writer::create(layout)?;
-        let manifests = images.iter().map(|image| image.write_blobs(layout));
-        let manifests: Vec<Json> = manifests.collect::<Result<_, _>>()?;
-        let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
-        let descriptor = blobs::write_json(layout, INDEX, &index)?;
-        layout_writer::finish(layout, name, descriptor)
+        layout_writer::write(layout, name, |layout| {
+            let manifests = images.iter().map(|image| image.write_blobs(layout));
+            let manifests: Vec<Json> = manifests.collect::<Result<_, _>>()?;
+            let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
+            blobs::write_json(layout, INDEX, &index)
+        })
     }
 
     /// Writes the blobs of this image and returns the manifest's descriptor.

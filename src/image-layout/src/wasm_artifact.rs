@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::base_image::MANIFEST;
 use crate::{ImageError, blobs, layout_writer};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 /// The media type of the artifact's configuration.
 pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -30,7 +30,11 @@ pub struct WasmArtifact {
 impl WasmArtifact {
     /// Writes a new layout with this artifact alone, called `name` in it. Returns the manifest's digest.
     pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout_writer::create(layout)?;
+        layout_writer::write(layout, name, |layout| self.write_blobs(layout))
+    }
+
+    /// Writes the blobs and returns the manifest's descriptor.
+    fn write_blobs(&self, layout: &Path) -> Result<Json, ImageError> {
         let digest = blobs::write(layout, &self.component)?;
         let config = json!({
             // Readers require a time; a fixed time keeps the artifact reproducible.
@@ -49,7 +53,6 @@ impl WasmArtifact {
         if !self.annotations.is_empty() {
             manifest["annotations"] = json!(self.annotations);
         }
-        let descriptor = blobs::write_json(layout, MANIFEST, &manifest)?;
-        layout_writer::finish(layout, name, descriptor)
+        blobs::write_json(layout, MANIFEST, &manifest)
     }
 }
