@@ -133,7 +133,8 @@ pub(crate) fn load_measured(
     if cost.cost.is_some() {
         return Ok(Ok((module, cost)));
     }
-    let options = interactive_compile::options(None)?;
+    // Beside the other directory, where no code of the module is yet.
+    let options = interactive_compile::options(Some(compiled.with_extension("measured")))?;
     let measured = runtime()?.block_on(interactive_compile::load_with(path, options));
     Ok(measured.map(|measured| {
         let cost = ModuleCompileCost::for_module(&measured, path, CompiledModuleCache::for_user());

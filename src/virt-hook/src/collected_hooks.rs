@@ -10,7 +10,6 @@ use hook_host::{
     AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, MigrationParameters,
     Plugins,
 };
-use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::hook_module::HookModule;
@@ -18,6 +17,7 @@ use crate::inputs::{PodFactsInput, VmiInput};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};
 use crate::output::RunReport;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -30,7 +30,7 @@ pub(crate) const LIST_HOOK_POINT_ADVICE: &str = "list one in its description (in
 pub(crate) struct CollectedHooks {
     runtime: Runtime,
     chain: Chain,
-    temp_dir: TempDir,
+    temp_dir: TemporaryDirectory,
     has_pod_facts: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct HookResults {
 impl CollectedHooks {
     /// Collects hooks, and compiles those that the caller has not. Errors are about the modules and their policies.
     pub(crate) fn collect(modules: &[HookModule], options: HookOptions) -> Result<Self, Failure> {
-        let temp_dir = tempfile::tempdir()
+        let temp_dir = TemporaryDirectory::new()
             .context("making a temporary directory")
             .map_err(Failure::Internal)?;
         let options = HookOptions {
@@ -80,11 +80,10 @@ impl CollectedHooks {
         let directory = socket
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        let temp_dir = tempfile::Builder::new()
-            .prefix(".virt-hook-")
-            .tempdir_in(directory.unwrap_or(Path::new(".")))
-            .with_context(|| format!("making a directory beside {}", socket.display()))
-            .map_err(Failure::Internal)?;
+        let temp_dir =
+            TemporaryDirectory::new_in(directory.unwrap_or(Path::new(".")), ".virt-hook-")
+                .with_context(|| format!("making a directory beside {}", socket.display()))
+                .map_err(Failure::Internal)?;
         let runtime = runtime()?;
         let records = temp_dir.path().join(RECORDS_DIR);
         let chain = runtime.block_on(module_chain::collect_socket(

@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::compiled_module_cache::CompiledModuleCache;
 use crate::hook_limits_from_cgroup::smallest_limits;
 use crate::output;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 
 /// Name and version of this program, for hooks that query their host.
@@ -99,7 +100,11 @@ pub(crate) async fn load(
 pub(crate) async fn load_in_smallest_sidecar(
     path: &Path,
 ) -> Result<Result<Module, LoadError>, Failure> {
-    Ok(load_with(path, in_smallest_sidecar(options(None)?)).await)
+    let temp_dir = TemporaryDirectory::new()
+        .context("making a temporary directory")
+        .map_err(Failure::Internal)?;
+    let options = options(Some(temp_dir.path().join("compiled")))?;
+    Ok(load_with(path, in_smallest_sidecar(options)).await)
 }
 
 /// Loads a module with these options, and shows progress.

@@ -20,6 +20,7 @@ mod output;
 mod output_file;
 mod program_in_path;
 mod shell_quoted_path;
+mod temporary_directory;
 #[cfg(test)]
 mod test_files;
 mod tokio_runtime;
@@ -67,8 +68,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&unknown_verb::with_suggestion(error)),
     };
+    // `serve` has its own end.
     if !matches!(cli.verb, Verb::Serve(_)) {
         log_to_stderr(cli.verbose);
+        temporary_directory::remove_on_signals();
     }
     let screen = Screen {
         verb: cli.verb.name(),

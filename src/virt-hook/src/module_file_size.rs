@@ -10,11 +10,10 @@ use crate::inputs::hint_of_missing;
 /// The size of a module file in bytes. The file must be a regular file that can be read.
 pub(crate) fn module_file_size(path: &Path) -> Result<u64> {
     let path_text = || path.display().to_string();
-    let metadata = fs::metadata(path).with_context(|| match hint_of_missing(path, false) {
-        Some(hint) => format!("{}: there is no such file: {hint}", path_text()),
-        None => path_text(),
-    });
-    let metadata = metadata?;
+    let metadata = match (fs::metadata(path), hint_of_missing(path, false)) {
+        (Err(_), Some(hint)) => bail!("{}: there is no such file: {hint}", path_text()),
+        (metadata, _) => metadata.with_context(path_text)?,
+    };
     if metadata.is_dir() {
         bail!(
             "{}: it is a directory: name the module in it",

@@ -1,5 +1,7 @@
 //! The failure of a verb: an error with its exit code.
 
+use std::io;
+
 use hook_host::wasm::LoadError;
 
 /// Exit code: the VMI was refused, a hook vetoed or failed, a check or a test failed, or a replay differs.
@@ -95,12 +97,46 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
+    for cause in error.chain() {
+        if let Some(system) = cause.downcast_ref::<io::Error>()
+            && let Some(advice) = advice(system.kind())
+        {
+            text = text.replace(&system.to_string(), advice);
+        }
+    }
     text
+}
+
+/// What to do about an error of a path, where the system's words do not say it.
+fn advice(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::IsADirectory => Some("it is a directory: name a file"),
+        io::ErrorKind::NotADirectory => {
+            Some("it, or a directory in its path, is a file: name a directory")
+        }
+        // Of creating a directory.
+        io::ErrorKind::AlreadyExists => Some("it exists, and is not a directory"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_in_place_of_a_file_is_said_to_be_one() {
+        let of_system = || io::Error::from_raw_os_error(21);
+        for error in [
+            anyhow::Error::new(of_system()).context("vmi"),
+            anyhow::Error::new(image_layout::ImageError::Io {
+                path: "vmi".into(),
+                source: of_system(),
+            }),
+        ] {
+            assert_eq!(error_text(&error), "vmi: it is a directory: name a file");
+        }
+    }
 
     #[test]
     fn causes_in_the_text_are_not_repeated() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{VMI, smbios, text, virt_hook, write};
+use super::{VMI, smbios, text, virt_hook, vmi, write};
 
 const VALID_PATH: &[u8] = b"/domain/sysinfo/baseBoard/**";
 const MISSPELT_PATH: &[u8] = b"/domain/sysnifo/baseBoard/**";
@@ -82,11 +82,44 @@ fn a_module_and_a_directory_with_a_similar_name_are_named() {
     let wrong = temp_dir.path().join("usb-device.wasm");
     let tested = virt_hook(&["test", "--hook", text(&wrong), text(&cases)]);
     assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
-    let hint = format!("is it {}?", module.display());
-    assert!(tested.err.contains(&hint), "{}", tested.err);
+    let hint = format!("there is no such file: is it {}?\n", module.display());
+    assert!(tested.err.ends_with(&hint), "{}", tested.err);
     let wrong = temp_dir.path().join("case");
     let tested = virt_hook(&["test", "--hook", text(&module), text(&wrong)]);
     assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
     let hint = format!("is it {}?", cases.display());
     assert!(tested.err.contains(&hint), "{}", tested.err);
+}
+
+#[test]
+fn a_directory_in_place_of_a_file_is_said_to_be_one() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let directory = temp_dir.path().join("directory");
+    fs::create_dir(&directory).unwrap();
+    let directory = text(&directory);
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
+    let (module, vmi) = (text(&module), text(&vmi));
+    let into = temp_dir.path().join("into");
+    let pull = ["pull", "localhost:1/hooks:1", "--into", text(&into)];
+    for arguments in [
+        &["render", "--vmi", directory][..],
+        &["render", "--vmi", vmi, "--options", directory],
+        &["render", "--vmi", vmi, "--host", directory],
+        &["run", module, "--vmi", vmi, "--pod", directory],
+        &["inspect", directory],
+        &["wrap", directory, "--out", text(&into)],
+        &["sign", module, "--key", directory],
+        &["verify", module, "--key", directory],
+        &["verify", module, "--key", module, "--bundle", directory],
+        &[&pull[..], &["--ca", directory]].concat(),
+        &[&pull[..], &["--key", directory]].concat(),
+        &["compile", module, "--into", module],
+        &["man", "--into", vmi],
+    ] {
+        let refused = virt_hook(arguments);
+        assert_ne!(refused.code, 0, "{arguments:?}");
+        let error = refused.err;
+        assert!(!error.contains("os error"), "{arguments:?}: {error}");
+        assert!(!into.exists(), "{arguments:?}");
+    }
 }

@@ -16,6 +16,7 @@ use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
 use crate::module_file_size::module_file_size;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -33,7 +34,7 @@ const DEFAULT_VMI: &str = include_str!("../check/built_in_vmis/linux.yaml");
 pub(super) struct MeasuredHook {
     pub(super) runtime: Runtime,
     pub(super) modules: Vec<HookModule>,
-    pub(super) temp_dir: tempfile::TempDir,
+    pub(super) temp_dir: TemporaryDirectory,
     pub(super) policy: PathBuf,
     pub(super) input: VmiInput,
     pub(super) sha256: String,
@@ -46,7 +47,7 @@ impl MeasuredHook {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
         let bytes = module_file_size(path).map_err(Failure::Usage)?;
-        let temp_dir = tempfile::tempdir()
+        let temp_dir = TemporaryDirectory::new()
             .context("making a temporary directory")
             .map_err(Failure::Internal)?;
         let runtime = runtime()?;

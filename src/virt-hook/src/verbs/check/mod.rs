@@ -37,6 +37,7 @@ use crate::interactive_compile;
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_file_size::module_file_size;
 use crate::output::{self, Report, Style};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 use crate::verbs::inspect::ModuleReport;
@@ -121,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
 fn findings(arguments: &Arguments) -> Result<Vec<Finding>, Failure> {
     let path = &arguments.module;
     let bytes = module_file_size(path).map_err(Failure::Usage)?;
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let compiled_dir = temp_dir.path().join("compiled");

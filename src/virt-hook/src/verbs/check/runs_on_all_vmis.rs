@@ -14,6 +14,7 @@ use crate::grant_arguments::GrantArgs;
 use crate::inputs::VmiInput;
 use crate::module_chain::HookOptions;
 use crate::module_discovery;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 
 /// After this many VMIs on which the hook exceeds its deadline, the others are skipped.
@@ -38,7 +39,7 @@ impl RunsOnAllVmis {
         vmis: Vec<CheckedVmi>,
     ) -> Result<Result<Self, Finding>, Failure> {
         let modules = module_discovery::find(&[module.to_owned()]).map_err(Failure::Usage)?;
-        let temp_dir = tempfile::tempdir()
+        let temp_dir = TemporaryDirectory::new()
             .context("making a temporary directory")
             .map_err(Failure::Internal)?;
         let policy = grants.policy_for(std::slice::from_ref(description), temp_dir.path());

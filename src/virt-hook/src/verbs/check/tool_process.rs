@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tempfile::TempDir;
 
 use super::confined_tool::{
     CLEANUP_DEADLINE, ConfinedTool, DEADLINE, KILLED, NOT_CONFINED, NOT_STARTED, TIMED_OUT,
 };
 use crate::program_in_path;
+use crate::temporary_directory::TemporaryDirectory;
 
 /// Deadline of the process that runs a tool, which keeps the tool's deadline itself.
 const PROCESS_DEADLINE: Duration = DEADLINE.saturating_add(CLEANUP_DEADLINE.saturating_mul(2));
@@ -50,7 +50,7 @@ impl ToolOutput {
 /// The directories of the tools of one check, and the user that the tools run as. The directories are removed on drop.
 pub(super) struct ToolSandbox {
     /// The directory with the tools' input, which is their current directory. They cannot change it.
-    input_dir: TempDir,
+    input_dir: TemporaryDirectory,
     /// The only directory that the tools can write to: their home, in `input_dir`.
     private_dir: PathBuf,
     /// The user and group that the tools run as, if that is another.
@@ -60,7 +60,7 @@ pub(super) struct ToolSandbox {
 impl ToolSandbox {
     /// Makes the directories. Tools of root run as the user nobody, unless root may not change its user.
     pub(super) fn new() -> anyhow::Result<Self> {
-        let input_dir = tempfile::tempdir().context("making a temporary directory")?;
+        let input_dir = TemporaryDirectory::new().context("making a temporary directory")?;
         let private_dir = input_dir.path().join("private");
         let made = fs::create_dir(&private_dir).and_then(|()| {
             fs::set_permissions(input_dir.path(), Permissions::from_mode(0o711))?;

@@ -15,6 +15,7 @@ use hook_host::HookPoint;
 
 use crate::grant_arguments::GrantArgs;
 use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 pub(crate) use compare_report::CompareReport;
 use compare_report::VmiGroup;
@@ -75,7 +76,7 @@ pub(crate) struct Arguments {
 /// Runs both sides on every VMI.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     let vmis = vmi_files::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let options = ComparedHookOptions {

@@ -1,6 +1,9 @@
 //! `virt-hook compile`: modules compiled ahead, for an image.
 
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -10,6 +13,7 @@ use serde::Serialize;
 use crate::interactive_compile;
 use crate::module_discovery;
 use crate::output::{Report, Style};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -65,10 +69,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
     let modules = module_discovery::find(&arguments.modules).map_err(Failure::Usage)?;
     let options = interactive_compile::options(None)?;
     let runtime = runtime()?;
+    create_directory(&arguments.into)?;
+    // In that directory, because an image that is being built may have no /tmp.
+    let staging = TemporaryDirectory::new_in(&arguments.into, ".staging-");
+    let staging = staging.map_err(|error| unwritable(&arguments.into, error))?;
     let mut artifacts = Vec::new();
     for hook in modules {
         let started = Instant::now();
-        let compilation = precompile(&hook.module, &arguments.into, &options);
+        let compilation = precompile(&hook.module, staging.path(), &options);
         let precompiled = runtime.block_on(interactive_compile::with_progress(
             &hook.module,
             compilation,
@@ -82,16 +90,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
             CodeOrigin::Compiled { peak_memory, .. } => *peak_memory,
             CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => None,
         };
+        let name = precompiled.artifact.file_name().unwrap_or_default();
+        let artifact = arguments.into.join(name);
+        let moved = fs::rename(&precompiled.artifact, &artifact);
+        moved.map_err(|error| unwritable(&artifact, error))?;
         artifacts.push(Artifact {
             module: hook.module,
             sha256: precompiled.module.digest().to_owned(),
-            artifact: precompiled.artifact,
+            artifact,
             bytes: precompiled.size,
             millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             peak_memory,
         });
     }
     Ok(CompileReport { artifacts })
+}
+
+/// Creates a directory as is usual in an image.
+fn create_directory(path: &Path) -> Result<(), Failure> {
+    let mut builder = DirBuilder::new();
+    let created = builder.mode(0o755).recursive(true).create(path);
+    created.map_err(|error| unwritable(path, error))
+}
+
+fn unwritable(path: &Path, error: io::Error) -> Failure {
+    Failure::Internal(anyhow::Error::new(error).context(path.display().to_string()))
 }
 
 impl Report for CompileReport {

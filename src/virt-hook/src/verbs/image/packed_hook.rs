@@ -14,6 +14,7 @@ use crate::cached_compilation;
 use crate::hook_module::HookModule;
 use crate::inputs::input_file;
 use crate::interactive_compile;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 
 /// The name of the module's file in a hook's directory.
@@ -61,7 +62,7 @@ pub(crate) fn pack(modules: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
 fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let path = &hook.module;
     let bytes = input_file::read(path, interactive_compile::max_module())?;
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load(path, &temp_dir.path().join("compiled"))?;

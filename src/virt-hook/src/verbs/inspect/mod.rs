@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::cached_compilation;
 use crate::interactive_compile;
 use crate::module_file_size::module_file_size;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 use crate::verbs::sign_and_verify::{DateInModule, module_bytes};
 pub(crate) use minimal_policy::MinimalPolicy;
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
     module_file_size(path).map_err(Failure::Usage)?;
     let content = module_bytes(path)?;
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load_measured(path, &temp_dir.path().join("compiled"))?;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use super::embedded_files::{EmbeddedFile, TEMPLATES};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 
 const GITIGNORE_NAME: &str = "_gitignore";
@@ -60,7 +61,7 @@ impl ProjectTemplate {
         extra: ExtraFiles<'_>,
     ) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
-        let temp_dir = tempfile::Builder::new().prefix(".new-").tempdir_in(parent);
+        let temp_dir = TemporaryDirectory::new_in(parent, ".new-");
         let temp_dir = temp_dir.with_context(|| parent.display().to_string())?;
         let mut files = Vec::new();
         for (file, path) in self.files() {

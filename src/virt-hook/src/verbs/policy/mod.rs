@@ -15,6 +15,7 @@ use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
 use crate::output::{Report, Style, TerminalEscaped};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 use crate::verbs::inspect::MinimalPolicy;
@@ -92,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
     let PolicySummary { allows, warnings } =
         policy.map(|policy| policy.summary()).unwrap_or_default();
     let modules = module_discovery::find(&arguments.modules).map_err(Failure::Usage)?;
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let modules = modules.iter().enumerate().map(|(number, hook)| {

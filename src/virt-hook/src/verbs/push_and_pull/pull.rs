@@ -1,6 +1,7 @@
 //! `virt-hook pull`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -14,6 +15,7 @@ use super::pull_by_media_type::pull_hooks;
 use super::pulled_image::PulledHook;
 use super::registry_options::{RegistryOptions, reference};
 use crate::output::{Report, Style};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 use crate::verbs::sign_and_verify;
 
@@ -103,12 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
             )));
         }
     }
-    create_directory(&arguments.into)?;
-    let hooks = pulled.hooks.iter().map(|hook| write(hook, &arguments.into));
     Ok(PullReport {
         reference: reference.pinned(&pulled.digest),
         kind: pulled.kind,
-        hooks: hooks.collect::<Result<_, _>>()?,
+        hooks: write(&pulled.hooks, &arguments.into).map_err(Failure::Internal)?,
         digest: pulled.digest,
     })
 }
@@ -125,47 +125,48 @@ fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> 
     signer.map(drop).with_context(context)
 }
 
-/// Writes a hook's directory atomically, by renaming.
-fn write(hook: &PulledHook, into: &Path) -> Result<PulledHookReport, Failure> {
-    let staging = tempfile::Builder::new()
-        .prefix(".arriving-")
-        .tempdir_in(into);
-    let staging = staging
-        .with_context(|| into.display().to_string())
-        .map_err(Failure::Internal)?;
-    let module = staging.path().join("hook.wasm");
+/// Writes the directories of all hooks or, if that fails, of none.
+fn write(hooks: &[PulledHook], into: &Path) -> anyhow::Result<Vec<PulledHookReport>> {
+    let about = |path: &Path| path.display().to_string();
+    fs::create_dir_all(into).with_context(|| about(into))?;
+    let staging = TemporaryDirectory::new_in(into, ".arriving-").with_context(|| about(into))?;
+    for hook in hooks {
+        let directory = staging.path().join(&hook.name);
+        write_hook(hook, &directory)?;
+    }
+    let published = hooks.iter().map(|hook| {
+        let target = into.join(&hook.name);
+        fs::rename(staging.path().join(&hook.name), &target).with_context(|| about(&target))?;
+        Ok(PulledHookReport {
+            module: target.join("hook.wasm"),
+            sha256: sha256(&hook.module).hex().to_owned(),
+            bytes: hook.module.len(),
+            signed: hook.signature.is_some(),
+            hook_yaml: hook.hook_yaml.is_some(),
+        })
+    });
+    published.collect()
+}
+
+fn write_hook(hook: &PulledHook, directory: &Path) -> anyhow::Result<()> {
+    let created = fs::create_dir(directory);
+    // Whatever the umask: a launcher runs as another user.
+    let created =
+        created.and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)));
+    created.with_context(|| directory.display().to_string())?;
+    let module = directory.join("hook.wasm");
     let signature = module_signature::path_of(&module);
     let files = [
         (module, Some(&hook.module[..])),
-        (staging.path().join("hook.yaml"), hook.hook_yaml.as_deref()),
+        (directory.join("hook.yaml"), hook.hook_yaml.as_deref()),
         (signature, hook.signature.as_ref().map(String::as_bytes)),
     ];
     for (path, content) in files {
         if let Some(content) = content {
-            let written = fs::write(&path, content);
-            written
-                .with_context(|| path.display().to_string())
-                .map_err(Failure::Internal)?;
+            fs::write(&path, content).with_context(|| path.display().to_string())?;
         }
     }
-    let target = into.join(&hook.name);
-    publish(&staging.keep(), &target)
-        .with_context(|| target.display().to_string())
-        .map_err(Failure::Internal)?;
-    Ok(PulledHookReport {
-        module: target.join("hook.wasm"),
-        sha256: sha256(&hook.module).hex().to_owned(),
-        bytes: hook.module.len(),
-        signed: hook.signature.is_some(),
-        hook_yaml: hook.hook_yaml.is_some(),
-    })
-}
-
-/// Renames a temporary directory, which only its owner may read, and lets others read it.
-fn publish(from: &Path, to: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(from, fs::Permissions::from_mode(0o755))?;
-    fs::rename(from, to)
+    Ok(())
 }
 
 impl Report for PullReport {
@@ -187,11 +188,4 @@ impl Report for PullReport {
         }
         text
     }
-}
-
-/// Creates a directory and its parents.
-fn create_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path)
-        .with_context(|| path.display().to_string())
-        .map_err(Failure::Internal)
 }

@@ -14,6 +14,7 @@ use crate::cached_compilation;
 use crate::granted_dirs::{GrantedDirs, not_granted};
 use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
+use crate::temporary_directory::TemporaryDirectory;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -168,7 +169,7 @@ fn module_hint(record: &Record) -> String {
 }
 
 fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let compiled = temp_dir.path().join("compiled");

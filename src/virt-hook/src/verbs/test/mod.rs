@@ -25,6 +25,7 @@ use crate::cached_compilation;
 use crate::hook_module::HookModule;
 use crate::module_discovery;
 use crate::output;
+use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 use actual_result::ActualResult;
 pub(crate) use arguments::{Arguments, HELP};
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
             ));
         }
     }
-    let temp_dir = tempfile::tempdir()
+    let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
     let compiled = temp_dir.path().join("compiled");
