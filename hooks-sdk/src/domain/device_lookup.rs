@@ -154,7 +154,7 @@ fn is_at(device: &Element, expected: &str) -> bool {
     let Some(address) = source.and_then(|source| source.child("address")) else {
         return false;
     };
-    if address.attr("uuid").is_some_and(|uuid| uuid == expected) {
+    if address.is_attr("uuid", expected) {
         return true;
     }
     let parts = ["domain", "bus", "slot", "function"].map(|part| number(address.attr(part)));

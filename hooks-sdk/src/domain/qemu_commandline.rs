@@ -35,9 +35,8 @@ impl Domain {
     /// Sets a variable in QEMU's environment.
     pub fn set_qemu_env(&mut self, name: &str, value: &str) {
         let commandline = self.ensure_child("qemu:commandline");
-        let is_variable = |child: &&mut Element| {
-            child.is("qemu:env") && child.attr("name").is_some_and(|existing| existing == name)
-        };
+        let is_variable =
+            |child: &&mut Element| child.is("qemu:env") && child.is_attr("name", name);
         if let Some(existing) = commandline.children_mut().find(is_variable) {
             existing.set_attr("value", value);
             return;

@@ -161,6 +161,21 @@ impl Element {
         Some(self.attribute(name)?.value())
     }
 
+    /// Whether an attribute is there and has this value, entities resolved.
+    ///
+    /// ```
+    /// # use domain_xml::Element;
+    /// # fn main() -> Result<(), domain_xml::ParseError> {
+    /// let disk = Element::parse("<disk type='block'/>")?;
+    /// assert!(disk.is_attr("type", "block"));
+    /// assert!(!disk.is_attr("type", "file") && !disk.is_attr("device", "disk"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_attr(&self, name: &str, value: &str) -> bool {
+        self.attr(name).is_some_and(|found| found == value)
+    }
+
     /// The bytes of the start tag, which the search for an attribute reads.
     pub(crate) fn tag_bytes(&self) -> usize {
         self.tag().len()

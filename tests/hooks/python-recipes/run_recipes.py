@@ -28,7 +28,7 @@ def run(recipe, vmi, given, pod, wishes):
 
     hook = call(Recipe, pod=pod)
     try:
-        return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, given)
+        return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, "noCloud", given)
     except Veto as veto:
         return {"veto": str(veto)}
 

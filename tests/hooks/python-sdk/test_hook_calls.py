@@ -8,7 +8,7 @@ from virt_hook.testing import call
 
 POINTS = {
     "pre_start": (),
-    "pre_cloud_init_iso": ({"user-data": ""},),
+    "pre_cloud_init_iso": ("noCloud", {"user-data": ""}),
     "on_define_domain": ("<domain/>",),
     "on_attach_device": ("<disk/>",),
     "pre_migration_source": ({},),
@@ -47,6 +47,17 @@ class ResultTest(unittest.TestCase):
         for method, why in [(waits, "`async`"), (both, "`async`"), (yields, "`yield`")]:
             with self.assertRaisesRegex(HookError, why):
                 run(hook_with(pre_start=method), "pre_start")
+
+
+class CloudInitTest(unittest.TestCase):
+    def test_arguments_are_those_of_the_hook_in_its_order(self):
+        seen = []
+        hook = hook_with(pre_cloud_init_iso=lambda self, vmi, data_source, documents: seen.append((data_source, dict(documents))))
+        call(hook).pre_cloud_init_iso({}, "configDrive", {"user-data": "a"})
+        self.assertEqual(seen[0], ("configDrive", {"user-data": "a"}))
+        for arguments in [({"user-data": "a"}, "noCloud"), ("noCloud", "user-data")]:
+            with self.assertRaisesRegex(TypeError, "\\(vmi, data_source, documents\\): data_source is a text"):
+                call(hook).pre_cloud_init_iso({}, *arguments)
 
 
 class MembersTest(unittest.TestCase):

@@ -8,6 +8,7 @@ mod added_devices;
 mod cloud_init;
 mod device_id_notations;
 mod domain_settings;
+mod granted_directory;
 mod hook_with_configuration;
 mod python_runner;
 mod recipe_inputs;

@@ -199,7 +199,7 @@ func TestAnyEndOfADocumentIsAnErrorOrADocument(t *testing.T) {
 
 func TestTheVMIIsRead(t *testing.T) {
 	vmi := MustParseVMI(` {"metadata": {"name": "n", "labels": null, "annotations": {"a.b/c": "\u00e9\ud83d\ude00\n\"", "x": 1}},
-		"spec": {"volumes": [{"name": "root", "size": -1.5e3}, {"name": "b", "on": true}], "domain": {"cpu": {"cores": 4, "threads": 2}}}}`)
+		"spec": {"volumes": [{"name": "root", "size": -1.5e3}, {"name": "b", "on": true, "off": false}], "domain": {"cpu": {"cores": 4, "threads": 2}}}}`)
 	if text, ok := vmi.Annotation("a.b/c"); !ok || text != "é😀\n\"" || vmi.Name() != "n" || vmi.VCPUs() != 8 {
 		t.Error(text, vmi.Name(), vmi.VCPUs())
 	}
@@ -211,6 +211,11 @@ func TestTheVMIIsRead(t *testing.T) {
 	}
 	if !vmi.Get("spec.volumes[name=b].on").IsTrue() || vmi.Get("spec.volumes[2]").Exists() || vmi.Get("spec.x.y").Exists() {
 		t.Error("volumes")
+	}
+	for path, isFalse := range map[string]bool{"off": true, "on": false, "name": false, "absent": false} {
+		if vmi.Get("spec.volumes[name=b]."+path).IsFalse() != isFalse {
+			t.Error(path)
+		}
 	}
 	if len(vmi.Get("spec.volumes").Items()) != 2 || vmi.Get("spec.volumes[1]").Name() != "b" {
 		t.Error("items")

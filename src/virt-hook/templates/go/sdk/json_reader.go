@@ -52,6 +52,9 @@ func (v Value) Int() (value int64, ok bool) {
 // IsTrue reports whether the value is true.
 func (v Value) IsTrue() bool { return v.value == true }
 
+// IsFalse reports whether the value is false, and not merely absent.
+func (v Value) IsFalse() bool { return v.value == false }
+
 // Items are the items of a list.
 func (v Value) Items() []Value {
 	list, _ := v.value.([]any)

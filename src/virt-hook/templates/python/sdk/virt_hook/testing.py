@@ -49,8 +49,10 @@ class _Callable:
     def pre_start(self, vmi):
         call_hook_point(self._started(), "pre_start", _vmi(vmi))
 
-    def pre_cloud_init_iso(self, vmi, documents, data_source="noCloud"):
-        """The documents afterwards, as a dict of texts."""
+    def pre_cloud_init_iso(self, vmi, data_source, documents):
+        """The documents afterwards, as a dict of texts. As for the hook, `data_source` is "noCloud" or "configDrive"."""
+        if not isinstance(data_source, str) or isinstance(documents, str):
+            raise TypeError("pre_cloud_init_iso(vmi, data_source, documents): data_source is a text, documents a dict of texts")
         return self._twice("pre_cloud_init_iso", (_vmi(vmi), data_source), documents, Documents, dict)
 
     def on_define_domain(self, vmi, xml):
