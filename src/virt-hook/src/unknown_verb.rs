@@ -52,8 +52,8 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };
-    let known = VERBS_OF_OTHER_TOOLS.iter();
-    if let Some((_, suggestion)) = known.clone().find(|(verb, _)| verb == word) {
+    let mut known = VERBS_OF_OTHER_TOOLS.iter();
+    if let Some((_, suggestion)) = known.find(|(verb, _)| verb == word) {
         error.remove(ContextKind::SuggestedSubcommand);
         let suggestion = StyledStr::from(*suggestion);
         error.insert(

@@ -28,7 +28,8 @@ const KINDS: &[(&str, &str, &str)] = &[
       spec.domain.devices.gpus[].name spec.domain.devices.gpus[].deviceName spec.domain.devices.hostDevices[].name \
       spec.domain.devices.hostDevices[].deviceName spec.domain.devices.disks[].name \
       spec.domain.devices.disks[].disk.bus spec.volumes[].name spec.volumes[].cloudInitNoCloud.userData \
-      spec.networks[].name spec.networks[].pod spec.networks[].multus.networkName spec.volumes[].containerDisk.image",
+      spec.networks[].name spec.networks[].pod spec.networks[].multus.networkName spec.volumes[].containerDisk.image \
+      spec.volumes[].configMap.name",
     ),
     (
         "KubeVirt",
