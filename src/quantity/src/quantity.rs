@@ -76,6 +76,17 @@ impl Quantity {
         })
     }
 
+    /// The text as Kubernetes' API server stores it: `1536Mi` for `1.5Gi`, `2G` for `2000M`, `500m` for `0.5`.
+    ///
+    /// # Errors
+    /// As [`Quantity::parse`].
+    pub fn canonical_text(text: &str) -> Result<String, QuantityError> {
+        let amount = Self::parse(text)?;
+        let malformed = || QuantityError::Malformed(text.to_owned());
+        let parts = QuantityText::split(text).ok_or_else(malformed)?;
+        Ok(parts.canonical_text(amount.nanos))
+    }
+
     /// A whole amount.
     pub fn from_units(units: i64) -> Self {
         Self {

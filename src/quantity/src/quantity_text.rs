@@ -13,6 +13,8 @@ pub(crate) struct QuantityText {
     /// The number of digits after the point.
     fraction_digits: u32,
     scale: Scale,
+    /// Whether the suffix is an exponent such as `e3`.
+    has_exponent: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -48,7 +50,36 @@ impl QuantityText {
             digits: u32::try_from(whole_digits).ok()? + fraction_digits,
             fraction_digits,
             scale: scale(suffix)?,
+            has_exponent: suffix.len() > 1 && suffix.starts_with(['e', 'E']) && suffix != "Ei",
         })
+    }
+
+    /// The shortest text for an amount in billionths, with a suffix of the same kind (apimachinery, `CanonicalizeBytes`). A
+    /// binary suffix is kept only for whole amounts from 1024 on.
+    pub(crate) fn canonical_text(&self, nanos: i128) -> String {
+        const LEAST_BINARY: i128 = 1024 * NANOS;
+        let is_binary = matches!(self.scale, Scale::Binary(_))
+            && nanos.abs() >= LEAST_BINARY
+            && nanos % NANOS == 0;
+        if is_binary {
+            let (units, power) = without_factors(nanos / NANOS, 1024);
+            return format!("{units}{}", BINARY_SUFFIXES[power.min(6)]);
+        }
+        if nanos == 0 {
+            return "0".to_owned();
+        }
+        let (mut number, power) = without_factors(nanos, 10);
+        // A billionth has the exponent -9, and exponents of suffixes are multiples of 3.
+        let missing = power % 3;
+        for _ in 0..missing {
+            number *= 10;
+        }
+        let thousands = (power - missing) / 3;
+        match self.has_exponent {
+            true if thousands == 3 => number.to_string(),
+            true => format!("{number}e{}", 3 * i64::try_from(thousands).unwrap_or(3) - 9),
+            false => format!("{number}{}", DECIMAL_SUFFIXES[thousands.min(9)]),
+        }
     }
 
     /// The amount in billionths, rounded away from zero; `None` beyond 64 bits of whole units.
@@ -65,6 +96,20 @@ impl QuantityText {
         }
         Some(if self.negative { -nanos } else { nanos })
     }
+}
+
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+/// From billionths on, by powers of 1000.
+const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+
+/// A number other than 0 without its factors of `base`, and how many there were.
+fn without_factors(mut number: i128, base: i128) -> (i128, usize) {
+    let mut count = 0;
+    while number != 0 && number % base == 0 {
+        number /= base;
+        count += 1;
+    }
+    (number, count)
 }
 
 /// The limits within which Kubernetes keeps a number as an integer (apimachinery, `ParseQuantity`).

@@ -49,6 +49,43 @@ fn memory_bytes_of_a_decimal_are_one_less() {
     assert_eq!(Quantity::parse("2k").unwrap().integer(), Some(2000));
 }
 
+/// The expected texts are those of Kubernetes' API server.
+#[test]
+fn canonical_texts_have_the_largest_suffix_of_the_same_kind() {
+    for (text, expected) in [
+        ("1.5Gi", "1536Mi"),
+        ("0.5Gi", "512Mi"),
+        ("2.25Gi", "2304Mi"),
+        ("1024Mi", "1Gi"),
+        ("1000Ki", "1000Ki"),
+        ("0.5Ki", "512"),
+        ("1Ki", "1Ki"),
+        ("0.1Ki", "102400m"),
+        ("7Ei", "7Ei"),
+        ("2000M", "2G"),
+        ("1500M", "1500M"),
+        ("1.5G", "1500M"),
+        ("1073741824", "1073741824"),
+        ("20000", "20k"),
+        ("0.5", "500m"),
+        ("4000m", "4"),
+        ("1n", "1n"),
+        ("1e3", "1e3"),
+        ("1E4", "10e3"),
+        ("100e-1", "10"),
+        ("1e-2", "10e-3"),
+        ("2E", "2E"),
+        ("-1.5Gi", "-1536Mi"),
+        ("0Gi", "0"),
+        ("+5", "5"),
+    ] {
+        assert_eq!(Quantity::canonical_text(text).as_deref(), Ok(expected), "{text}");
+    }
+    for text in ["", "1Gb", "8Ei"] {
+        assert!(Quantity::canonical_text(text).is_err(), "{text}");
+    }
+}
+
 #[test]
 fn milli_values_round_up() {
     for (text, expected) in [
