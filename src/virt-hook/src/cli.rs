@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Colour;
 use crate::verbs::{
-    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, image, inspect,
-    libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify, test,
-    wrap,
+    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
+    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify,
+    test, wrap,
 };
 use crate::version::VERSION;
 
@@ -17,6 +17,9 @@ pub(crate) struct Cli {
     /// Show the logs and changes of hooks on standard error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    /// Do not show warnings and notes on standard error
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
     /// Print the result, or the error, as one JSON document on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -57,6 +60,9 @@ pub(crate) enum Verb {
     /// Convert a VMI to domain XML, with or without hooks
     #[command(after_help = render::HELP)]
     Render(render::Arguments),
+    /// Write a file with the facts about node and pod that a VMI needs, for --host
+    #[command(after_help = host_facts::HELP)]
+    HostFacts(host_facts::Arguments),
     /// Run hooks on a directory of test cases
     #[command(after_help = test::HELP)]
     Test(test::Arguments),
@@ -133,6 +139,7 @@ impl Verb {
             Self::Inspect(_) => "inspect",
             Self::Run(_) => "run",
             Self::Render(_) => "render",
+            Self::HostFacts(_) => "host-facts",
             Self::Serve(_) => "serve",
             Self::LibvirtHook(_) => "libvirt-hook",
             Self::Replay(_) => "replay",

@@ -43,9 +43,9 @@ use cli::{Cli, Verb};
 use output::{Screen, Style, UnquotedFields};
 use verb_failure::Failure;
 use verbs::{
-    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, image, inspect,
-    libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify, test,
-    wrap,
+    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
+    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify,
+    test, wrap,
 };
 use version::VersionReport;
 
@@ -73,6 +73,9 @@ fn main() -> ExitCode {
         log_to_stderr(cli.verbose);
         temporary_directory::remove_on_signals();
     }
+    if cli.quiet {
+        output::be_quiet();
+    }
     let screen = Screen {
         verb: cli.verb.name(),
         json: cli.json,
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
         Verb::Run(arguments) => screen.show(run::run(arguments)),
         Verb::Render(arguments) => screen.show(render::run(arguments)),
+        Verb::HostFacts(arguments) => screen.show(host_facts::run(arguments)),
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
         Verb::Policy(arguments) => screen.show(policy::run(arguments)),

@@ -79,7 +79,11 @@ fn canonical_texts_have_the_largest_suffix_of_the_same_kind() {
         ("0Gi", "0"),
         ("+5", "5"),
     ] {
-        assert_eq!(Quantity::canonical_text(text).as_deref(), Ok(expected), "{text}");
+        assert_eq!(
+            Quantity::canonical_text(text).as_deref(),
+            Ok(expected),
+            "{text}"
+        );
     }
     for text in ["", "1Gb", "8Ei"] {
         assert!(Quantity::canonical_text(text).is_err(), "{text}");

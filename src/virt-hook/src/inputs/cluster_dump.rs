@@ -102,9 +102,12 @@ impl DumpFile {
                 Err(error) => all_entries.push(DumpEntry::without_vmi(path, entry.name, &error)),
             }
         }
-        source.warn(&manifests.iter().collect::<Vec<_>>(), is_of_list);
+        let references: Vec<&Manifest> = manifests.iter().collect();
+        source.warn(&references, is_of_list);
+        source.tell_origin(&references, is_of_list);
+        let facts = source.facts_of_entries()?;
         for manifest in manifests {
-            let content = match source.input(&manifest) {
+            let content = match source.converted_input(&manifest, &facts) {
                 Ok(input) => DumpContent::Vmi(input.into()),
                 Err(Failure::Refused(refusal)) => DumpContent::Refused(error_text(&refusal)),
                 Err(failure) => return Err(failure),
@@ -131,7 +134,7 @@ impl DumpEntry {
             },
             name: match (name, error) {
                 (Some(name), _) => name,
-                (None, ManifestError::Item { number, .. }) => format!("{file}, item {number}"),
+                (None, ManifestError::At { place, .. }) => format!("{file}, {place}"),
                 (None, _) => file,
             },
         }

@@ -12,24 +12,25 @@ use super::input_file;
 use super::similar_name::similar;
 use crate::verb_failure::Failure;
 
-/// The directories of UEFI firmware in distributions; KubeVirt's comes first.
-const FIRMWARE_DIRS: [&str; 4] = [
-    "/usr/share/edk2/ovmf",
-    "/usr/share/OVMF",
-    "/usr/share/AAVMF",
-    "/usr/share/edk2/aarch64",
+/// The directory of UEFI firmware for arm64 in KubeVirt's image; that of the other architectures is the default.
+const ARM64_FIRMWARE_DIR: &str = "/usr/share/AAVMF";
+const ARM64: &str = "arm64";
+/// The UEFI firmware of amd64 in KubeVirt's image.
+const FIRMWARE_FILES: [&str; 7] = [
+    "OVMF_CODE.secboot.fd",
+    "OVMF_CODE.cc.fd",
+    "OVMF_VARS.fd",
+    "OVMF_VARS.secboot.fd",
+    "OVMF.amdsev.fd",
+    "OVMF.inteltdx.fd",
+    "OVMF.inteltdx.secboot.fd",
 ];
 /// The number of CPUs in an affinity mask of rustix.
 const MAX_CPUS: u32 = 1024;
 
-/// Probes this machine. Emulation is allowed, since nothing is started.
+/// Probes this machine. Emulation is allowed, since nothing is started. The firmware is that of the launcher's image.
 pub(super) fn probe() -> HostFacts {
-    let defaults = HostFacts::default();
-    let firmware = FIRMWARE_DIRS
-        .into_iter()
-        .find(|path| Path::new(path).is_dir());
     HostFacts {
-        architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: true,
         kvm_available: OpenOptions::new()
             .read(true)
@@ -37,8 +38,22 @@ pub(super) fn probe() -> HostFacts {
             .open("/dev/kvm")
             .is_ok(),
         cpuset: cpuset(),
-        ovmf_path: firmware.map_or(defaults.ovmf_path, str::to_owned),
-        ..HostFacts::default()
+        ..of_image(go_architecture(std::env::consts::ARCH))
+    }
+}
+
+/// The facts about KubeVirt's image.
+fn of_image(architecture: &str) -> HostFacts {
+    let defaults = HostFacts::default();
+    let files = || FIRMWARE_FILES.map(str::to_owned).to_vec();
+    HostFacts {
+        architecture: architecture.to_owned(),
+        ovmf_path: match architecture {
+            ARM64 => ARM64_FIRMWARE_DIR.to_owned(),
+            _ => defaults.ovmf_path.clone(),
+        },
+        firmware_files: (architecture == defaults.architecture).then(files),
+        ..defaults
     }
 }
 
@@ -59,13 +74,13 @@ pub(super) fn read(path: &Path) -> Result<HostFacts, Failure> {
     serde_json::from_value(facts.into()).map_err(|error| invalid(format!("a host fact: {error}")))
 }
 
-/// Fixed facts, the same on every machine: KubeVirt's defaults, two CPUs, emulation.
+/// Fixed facts, the same on every machine: amd64, KubeVirt's defaults, two CPUs, emulation.
 pub(super) fn on_any_node() -> HostFacts {
     HostFacts {
         allow_emulation: true,
         kvm_available: false,
         cpuset: vec![0, 1],
-        ..HostFacts::default()
+        ..of_image(&HostFacts::default().architecture)
     }
 }
 

@@ -2,9 +2,12 @@
 
 mod cloud_init_without_secrets;
 mod cluster_dump;
+mod default_options;
+mod devices_not_shown;
 mod domain_reason;
 mod host_facts;
 pub(crate) mod input_file;
+mod made_up_facts;
 mod pod_facts_file;
 mod similar_name;
 mod vm_manifest;
@@ -28,19 +31,23 @@ pub(crate) use vmi_source::{NamedVmi, VmiSource};
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
-    /// A VirtualMachineInstance, or a VirtualMachine (its spec.template is used), JSON or YAML;
-    /// `-` reads standard input
+    /// A VirtualMachineInstance, a VirtualMachine, or an object that carries one (a pool, a replica set, a Template),
+    /// JSON or YAML; other objects may be beside it. `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) vmi: PathBuf,
     /// The VMI to use, if the file has several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) vmi_name: Option<String>,
-    /// VirtualMachineOptions as virt-handler sends them, proto JSON. Their plugins are not called
+    /// VirtualMachineOptions as virt-handler sends them, proto JSON [default: those of a default cluster]. Their plugins
+    /// are not called
     #[arg(long, value_name = "FILE")]
     pub(crate) options: Option<PathBuf>,
-    /// Facts about the node, JSON [default: those of this machine]
+    /// Facts about the node and the pod, JSON, as `virt-hook host-facts` writes them [default: those of this machine]
     #[arg(long, value_name = "FILE")]
     pub(crate) host: Option<PathBuf>,
+    /// Instance types and preferences, in addition to those that KubeVirt installs: a list or several documents
+    #[arg(long, value_name = "FILE")]
+    pub(crate) instancetypes: Option<PathBuf>,
     /// Also set the disks' cache and IO modes, as the launcher does before a start; always so with hooks
     #[arg(long)]
     pub(crate) prepared: bool,

@@ -7,7 +7,7 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::cloud_init_without_secrets::{self, CloudInitUnavailable};
-use super::host_facts;
+use super::{default_options, host_facts};
 use crate::verb_failure::Failure;
 
 /// The input of a chain.
@@ -63,7 +63,8 @@ impl VmiInput {
     /// Converts a VMI with fixed host facts, with the driver modes that are set just before a start.
     pub(crate) fn on_any_node(yaml: &str) -> Result<Self, Failure> {
         let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).map_err(Failure::refused)?;
-        let xml = convert(&vmi, &Options::default(), &host_facts::on_any_node(), true)?;
+        let options = default_options::of_a_default_cluster();
+        let xml = convert(&vmi, &options, &host_facts::on_any_node(), true)?;
         Ok(Self::new(&vmi, xml, Reason::Boot))
     }
 

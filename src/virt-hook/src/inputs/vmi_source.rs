@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use domain::host_facts::HostFacts;
 use domain_xml::Document;
 use hook_host::{AttachedDevice, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
-use kubevirt_api::vmi::Vmi;
 
-use super::vm_manifest::{self, Manifest, ManifestEntry, ManifestError};
+use super::vm_manifest::{
+    self, Cluster, Importance, InstanceTypes, Manifest, ManifestEntry, ManifestError, Manifests,
+    Note,
+};
 use super::vmi_input::{self, VmiInput};
-use super::{InputArgs, host_facts, input_file};
+use super::{InputArgs, default_options, devices_not_shown, host_facts, input_file, made_up_facts};
 use crate::output;
 use crate::verb_failure::Failure;
 
@@ -66,35 +69,99 @@ impl VmiSource {
 
     /// Reads the VMI and converts it. Of a file with several VMIs, `--vmi-name` chooses one.
     pub(crate) fn read(&self) -> Result<VmiInput, Failure> {
-        let manifests = self.manifests()?;
-        let is_of_list = manifests.len() > 1;
-        let chosen = self.choose(manifests)?;
+        let facts = self.facts()?;
+        let Manifests { all, left_out } = self.manifests(&facts)?;
+        let is_of_list = all.len() > 1;
+        let chosen = self.choose(all)?;
         self.warn(&[&chosen], is_of_list);
-        self.input(&chosen)
+        let converted = self.convert(&chosen, facts)?;
+        self.tell(left_out.as_ref());
+        self.tell_origin(&[&chosen], is_of_list);
+        if self.args.options.is_none() && !self.any_node && self.domain.is_none() {
+            output::note(&format!(
+                "without --options, those of a default KubeVirt 1.9 cluster apply: {}",
+                default_options::DESCRIPTION
+            ));
+        }
+        self.input(&chosen, converted)
+    }
+
+    /// The VMI of the file, which may be one of several, and the facts with which it is converted: those for which the
+    /// file has no value are made up.
+    pub(crate) fn completed_facts(&self) -> Result<HostFacts, Failure> {
+        let mut facts = self.facts()?;
+        let Manifests { all, .. } = self.manifests(&facts)?;
+        let chosen = self.choose(all)?;
+        let mut options = self.options()?;
+        made_up_facts::complete(&chosen.vmi, &mut options, &mut facts);
+        made_up_facts::complete_networks(&chosen.vmi, &mut facts);
+        facts.block_volumes.extend(chosen.block_volumes);
+        Ok(facts)
     }
 
     /// Reads all VMIs of the file, and converts each by itself.
     pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
-        let manifests = self.manifests()?;
-        let all: Vec<&Manifest> = manifests.iter().collect();
-        self.warn(&all, all.len() > 1);
-        let each = manifests.iter().map(|manifest| NamedVmi {
-            name: full_name(manifest),
-            input: self.input(manifest),
-        });
-        Ok(each.collect())
+        let facts = self.facts()?;
+        let Manifests { all, left_out } = self.manifests(&facts)?;
+        let references: Vec<&Manifest> = all.iter().collect();
+        self.warn(&references, all.len() > 1);
+        let each: Vec<NamedVmi> = all
+            .iter()
+            .map(|manifest| NamedVmi {
+                name: full_name(manifest),
+                input: self.converted_input(manifest, &facts),
+            })
+            .collect();
+        self.tell(left_out.as_ref());
+        self.tell_origin(&references, all.len() > 1);
+        Ok(each)
     }
 
     /// Reads all objects of the file, those that are no VMIs included.
     pub(super) fn entries(&self) -> Result<Result<Vec<ManifestEntry>, ManifestError>, Failure> {
         let bytes = input_file::read(&self.args.vmi, MAX_MANIFEST)?;
-        Ok(vm_manifest::read_entries(&bytes))
+        let cluster = self.cluster(&self.facts()?)?;
+        Ok(vm_manifest::read_entries(&bytes, &cluster))
     }
 
-    fn manifests(&self) -> Result<Vec<Manifest>, Failure> {
+    fn manifests(&self, facts: &HostFacts) -> Result<Manifests, Failure> {
         let path = &self.args.vmi;
         let bytes = input_file::read(path, MAX_MANIFEST)?;
-        vm_manifest::read(&bytes).map_err(|error| self.failure(error))
+        let cluster = self.cluster(facts)?;
+        vm_manifest::read(&bytes, &cluster).map_err(|error| self.failure(error))
+    }
+
+    fn cluster(&self, facts: &HostFacts) -> Result<Cluster, Failure> {
+        let instance_types = match &self.args.instancetypes {
+            Some(path) => {
+                let bytes = input_file::read(path, MAX_MANIFEST)?;
+                InstanceTypes::read(&bytes).map_err(|error| {
+                    Failure::Usage(anyhow::Error::new(error).context(input_file::name(path)))
+                })?
+            }
+            None => InstanceTypes::default(),
+        };
+        Ok(Cluster {
+            architecture: facts.architecture.clone(),
+            instance_types,
+            binds_claims: self.args.host.is_none(),
+        })
+    }
+
+    /// The facts of the file, or fixed ones, or those of this machine.
+    fn facts(&self) -> Result<HostFacts, Failure> {
+        match &self.args.host {
+            Some(path) => host_facts::read(path),
+            None if self.any_node => Ok(host_facts::on_any_node()),
+            None => Ok(host_facts::probe()),
+        }
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        match &self.args.options {
+            Some(path) => input_file::json::<Options>(path),
+            None => Ok(default_options::of_a_default_cluster()),
+        }
     }
 
     /// The failure of a file without a VMI.
@@ -149,39 +216,82 @@ impl VmiSource {
         }))
     }
 
-    /// Prints each note once, with the VMIs that have it if the file is a list.
+    /// Prints each warning once, by importance, with the VMIs that have it if the file is a list.
     pub(super) fn warn(&self, manifests: &[&Manifest], is_of_list: bool) {
+        for text in self.notes(manifests, is_of_list, |note| {
+            note.importance != Importance::Origin
+        }) {
+            output::warn(&text);
+        }
+    }
+
+    /// Prints each note about where a VMI comes from, as [`Self::warn`] does.
+    pub(super) fn tell_origin(&self, manifests: &[&Manifest], is_of_list: bool) {
+        for text in self.notes(manifests, is_of_list, |note| {
+            note.importance == Importance::Origin
+        }) {
+            output::note(&text);
+        }
+    }
+
+    /// Prints a note about the whole file.
+    fn tell(&self, note: Option<&Note>) {
+        if let Some(note) = note {
+            let file = input_file::name(&self.args.vmi);
+            output::note(&format!("{file}: {}", note.text));
+        }
+    }
+
+    fn notes(
+        &self,
+        manifests: &[&Manifest],
+        is_of_list: bool,
+        is_wanted: impl Fn(&Note) -> bool,
+    ) -> Vec<String> {
         let file = input_file::name(&self.args.vmi);
-        let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+        let mut notes: Vec<(&Note, Vec<String>)> = Vec::new();
         for manifest in manifests {
-            for note in &manifest.notes {
-                match notes.iter_mut().find(|(known, _)| known == note) {
+            for note in manifest.notes.iter().filter(|note| is_wanted(note)) {
+                let is_same = |known: &Note| {
+                    known.text == note.text
+                        || (note.subject.is_some() && known.subject == note.subject)
+                };
+                match notes.iter_mut().find(|(known, _)| is_same(known)) {
                     Some((_, vmis)) => vmis.push(full_name(manifest)),
                     None => notes.push((note, vec![full_name(manifest)])),
                 }
             }
         }
-        for (note, vmis) in notes {
-            output::warn(&match (&vmis[..], is_of_list) {
-                (_, false) => format!("{file}: {note}"),
-                ([vmi], true) => format!("{file}: {vmi}: {note}"),
-                ([first, others @ ..], true) => {
-                    format!("{file}: {first} and {} more: {note}", others.len())
-                }
-                ([], true) => continue,
-            });
-        }
+        notes.sort_by_key(|(note, _)| note.importance);
+        let text = |(note, vmis): &(&Note, Vec<String>)| match (&vmis[..], is_of_list) {
+            ([first, others @ ..], true) if !others.is_empty() => {
+                format!("{file}: {first} and {} more: {}", others.len(), note.text)
+            }
+            ([vmi, ..], true) => format!("{file}: {vmi}: {}", note.text),
+            _ => format!("{file}: {}", note.text),
+        };
+        notes.iter().map(text).collect()
     }
 
-    pub(super) fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
+    /// Converts the VMI of a manifest.
+    pub(super) fn converted_input(
+        &self,
+        manifest: &Manifest,
+        facts: &HostFacts,
+    ) -> Result<VmiInput, Failure> {
+        let xml = self.convert(manifest, facts.clone())?;
+        self.input(manifest, xml)
+    }
+
+    /// The facts with which the VMIs of [`Self::entries`] are converted.
+    pub(super) fn facts_of_entries(&self) -> Result<HostFacts, Failure> {
+        self.facts()
+    }
+
+    fn input(&self, manifest: &Manifest, xml: String) -> Result<VmiInput, Failure> {
         let name = input_file::name(&self.args.vmi);
-        let vmi = &manifest.vmi;
-        let xml = match &self.domain {
-            Some(path) => domain(path)?,
-            None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
-        };
         let device = self.device.as_deref().map(device);
-        let input = VmiInput::new(vmi, xml, self.reason);
+        let input = VmiInput::new(&manifest.vmi, xml, self.reason);
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
             migration: self.migration.clone(),
@@ -191,19 +301,44 @@ impl VmiSource {
         })
     }
 
-    /// Converts the VMI as the launcher does.
-    fn convert(&self, vmi: &Vmi) -> Result<String, Failure> {
-        let options = match &self.args.options {
-            Some(path) => input_file::json::<Options>(path)?,
-            None => Options::default(),
-        };
-        let facts = match &self.args.host {
-            Some(path) => host_facts::read(path)?,
-            None if self.any_node => host_facts::on_any_node(),
-            None => host_facts::probe(),
-        };
-        vmi_input::convert(vmi, &options, &facts, self.args.prepared)
+    /// The given domain, or the VMI as the launcher converts it. What is made up for it, and what is not shown, is warned
+    /// about.
+    fn convert(&self, manifest: &Manifest, mut facts: HostFacts) -> Result<String, Failure> {
+        if let Some(path) = &self.domain {
+            return domain(path);
+        }
+        let name = input_file::name(&self.args.vmi);
+        let vmi = &manifest.vmi;
+        let mut options = self.options()?;
+        let mut notes = made_up_facts::complete(vmi, &mut options, &mut facts);
+        if let Some(path) = &self.args.host {
+            notes.extend(block_volumes_not_in(path, manifest, &facts));
+        }
+        let xml = vmi_input::convert(vmi, &options, &facts, self.args.prepared)
+            .map_err(|failure| failure.about(&name))?;
+        notes.extend(devices_not_shown::notes(vmi, &xml));
+        for note in notes {
+            output::warn(&format!("{name}: {note}"));
+        }
+        Ok(xml)
     }
+}
+
+/// With a file of host facts, the pod is as the file says, and the claims beside the VM say nothing. A note names the
+/// block devices that the file lacks.
+fn block_volumes_not_in(path: &Path, manifest: &Manifest, facts: &HostFacts) -> Option<String> {
+    let of_manifest = manifest.block_volumes.iter().map(String::as_str);
+    let missing: Vec<&str> = of_manifest
+        .filter(|volume| !facts.block_volumes.contains(*volume))
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the claims of the volumes {} have the mode Block, but blockVolumes of {} does not have them: they are shown as \
+             files",
+            missing.join(", "),
+            input_file::name(path)
+        )
+    })
 }
 
 /// Reads a domain XML from a file. The error names the file.

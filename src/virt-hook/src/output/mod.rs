@@ -2,8 +2,8 @@
 //!
 //! A verb returns a [`Report`]. It is printed as text, with colours only on a terminal; with
 //! `--json` it is printed as one JSON document, as failures are:
-//! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`, with `warnings` if
-//! there are any.
+//! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`, with `warnings` and `notes`
+//! if there are any.
 
 mod change_list;
 mod run_report;
@@ -13,6 +13,7 @@ mod verbose_log_format;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use hook_host::{escape_unprintable_in_json, printable};
@@ -32,6 +33,10 @@ const MAX_LINE: usize = 64 << 10;
 
 /// The warnings of this run, for the JSON document.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The notes of this run, for the JSON document.
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Whether warnings and notes are left out of standard error.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// The result of a verb.
 pub(crate) trait Report: Serialize {
@@ -66,6 +71,9 @@ impl Screen {
 
     fn report(&self, report: &impl Report) -> Result<ExitCode, Failure> {
         let complaint = report.complaint();
+        if complaint.is_none() {
+            print_notes();
+        }
         if self.json {
             let ok = complaint.is_none();
             let result = serde_json::to_value(report).map_err(Failure::internal)?;
@@ -98,8 +106,34 @@ pub(crate) fn warn(text: &str) {
     let line = text.replace('\n', " ");
     let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if !warnings.contains(&line) {
-        print_error_line(&format!("warning: {line}"));
+        if !IS_QUIET.load(Ordering::Relaxed) {
+            print_error_line(&format!("warning: {line}"));
+        }
         warnings.push(line);
+    }
+}
+
+fn print_notes() {
+    if IS_QUIET.load(Ordering::Relaxed) {
+        return;
+    }
+    let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    for note in notes.iter() {
+        print_error_line(&format!("note: {note}"));
+    }
+}
+
+/// Leaves warnings and notes out of standard error. The JSON document has them.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Remembers a note, once: nothing is wrong. It is a line on standard error if the verb succeeds, and in the JSON document.
+pub(crate) fn note(text: &str) {
+    let line = text.replace('\n', " ");
+    let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !notes.contains(&line) {
+        notes.push(line);
     }
 }
 
@@ -118,9 +152,11 @@ fn print_error_line(line: &str) {
 }
 
 fn print_json(mut document: Value) -> Result<(), Failure> {
-    let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    if !warnings.is_empty() {
-        document["warnings"] = json!(*warnings);
+    for (field, messages) in [("warnings", &WARNINGS), ("notes", &NOTES)] {
+        let messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if !messages.is_empty() {
+            document[field] = json!(*messages);
+        }
     }
     print(&escape_unprintable_in_json(&format!("{document:#}")))
 }

@@ -8,6 +8,7 @@ pub(crate) mod completions_and_man;
 pub(crate) mod deploy;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+pub(crate) mod host_facts;
 pub(crate) mod image;
 pub(crate) mod inspect;
 pub(crate) mod libvirt_hook;

@@ -1,6 +1,7 @@
 //! `virt-hook render` as its users run it.
 #![allow(clippy::unwrap_used)]
 
+mod cluster_domains;
 mod manifests;
 
 use std::fs;

@@ -1,8 +1,10 @@
 //! `render` of VirtualMachines, lists, and manifests with mistakes.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use super::{failure, render, virt_hook, warnings, xml};
+use super::{corpus, failure, render, text, virt_hook, warnings, xml};
 
 #[test]
 fn yaml_and_json_from_standard_input_give_the_same() {
@@ -59,13 +61,16 @@ fn template_of_a_virtual_machine_is_rendered_with_a_note() {
     let stderr = warnings(&output);
     assert!(
         stderr.starts_with(
-            "virt-hook: warning: standard input: this is a VirtualMachine: its spec.template"
-        ) && stderr.lines().count() == 1,
+            "virt-hook: note: standard input: this is a VirtualMachine: its spec.template"
+        ) && stderr.lines().count() == 2,
         "{stderr}"
     );
     let json: Value =
         serde_json::from_str(&xml(&render(&["--json"], VIRTUAL_MACHINE.as_bytes()))).unwrap();
-    assert_eq!(json["warnings"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!(json["notes"].as_array().unwrap().len(), 2, "{json}");
+    assert!(json.get("warnings").is_none(), "{json}");
+    let quiet = render(&["--quiet"], VIRTUAL_MACHINE.as_bytes());
+    assert_eq!((xml(&quiet), warnings(&quiet)), (actual, String::new()));
 }
 
 #[test]
@@ -90,7 +95,8 @@ fn kubevirts_defaults_of_a_virtual_machine_are_in_its_domain() {
         assert!(actual.replace('"', "'").contains(part), "{part}: {actual}");
     }
     let stderr = warnings(&output);
-    let defaults_note = "Hyper-V features that others need, input devices)";
+    let defaults_note =
+        "(the network interface, input devices, Hyper-V features that others need, disk buses)";
     assert!(stderr.contains(defaults_note), "{stderr}");
     assert_eq!(xml(&render(&[], machine.as_bytes())), actual);
 }
@@ -148,4 +154,223 @@ fn there_is_a_limit_to_what_is_read() {
         stderr.contains("more than the 4194304 that are read"),
         "{stderr}"
     );
+}
+
+/// How files with several objects, and objects that carry a VM, are used: the arguments, the name of the domain, and notes.
+#[test]
+fn files_are_used_as_people_keep_them() {
+    let directory = corpus("../manifest-to-domain-xml/files");
+    let rows: [(&str, &[&str], &str, &[&str]); 6] = [
+        (
+            "generate-name-vm",
+            &[],
+            "default_web-xxxxx",
+            &["metadata.generateName web- with random characters"],
+        ),
+        (
+            "list-vm-and-service",
+            &[],
+            "default_web",
+            &["Service web-ssh (item 1) is not a VM and is left out"],
+        ),
+        (
+            "pool",
+            &[],
+            "default_web-0",
+            &["it is one of the 3 VMs of VirtualMachinePool web"],
+        ),
+        ("two-vms", &["--vmi-name", "db"], "default_db", &[]),
+        (
+            "vm-and-secret",
+            &[],
+            "default_web",
+            &["Secret web-seed (document 1) is not a VM and is left out"],
+        ),
+        (
+            "vm-pvc-and-configmap",
+            &[],
+            "prod_db",
+            &[
+                "ConfigMap db-conf (document 2) is not a VM and is left out; PersistentVolumeClaim db-data (document 1) is used",
+            ],
+        ),
+    ];
+    for (name, more, domain, notes) in rows {
+        let path = directory.join(format!("{name}.yaml"));
+        let output = virt_hook(&[&["render", "--vmi", text(&path)], more].concat(), b"");
+        let actual = xml(&output);
+        assert!(
+            actual.contains(&format!("<name>{domain}</name>")),
+            "{name}: {actual}"
+        );
+        let log = warnings(&output);
+        for note in notes {
+            assert!(log.contains(note), "{name}: {log}");
+        }
+        assert_eq!(
+            log.contains("left out"),
+            notes.concat().contains("left out"),
+            "{name}: {log}"
+        );
+    }
+    let two = directory.join("two-vms.yaml");
+    let (code, stderr) = failure(&virt_hook(&["render", "--vmi", text(&two)], b""));
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("default/web, default/db: choose one with --vmi-name"),
+        "{stderr}"
+    );
+}
+
+/// With a file of host facts, the pod is as the file says.
+#[test]
+fn a_claim_beside_the_vm_makes_its_volume_a_block_device() {
+    let path = corpus("../manifest-to-domain-xml/files/vm-pvc-and-configmap.yaml");
+    let disk = |more: &[&str]| {
+        let output = virt_hook(&[&["render", "--vmi", text(&path)], more].concat(), b"");
+        (
+            xml(&output).contains("dev=\"/dev/datadisk\""),
+            warnings(&output),
+        )
+    };
+    assert!(disk(&[]).0);
+    let temp_dir = tempfile::tempdir().unwrap();
+    for (facts, is_block) in [("{}", false), ("{\"blockVolumes\": [\"datadisk\"]}", true)] {
+        let host = temp_dir.path().join("host.json");
+        fs::write(&host, facts).unwrap();
+        let (block, log) = disk(&["--host", text(&host)]);
+        assert_eq!(block, is_block, "{log}");
+        let warning = "the claims of the volumes datadisk have the mode Block, but blockVolumes of";
+        assert_eq!(log.contains(warning), !is_block, "{log}");
+    }
+}
+
+/// A cluster adds these only with what the status says.
+#[test]
+fn devices_that_are_not_shown_are_named() {
+    let machine = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns}\nspec:\n  template:\n    spec:\n      \
+        domain: {memory: {guest: 64Mi}, devices: {autoattachVSOCK: true, interfaces: [{name: fast, sriov: {}}, \
+        {name: odd, binding: {name: plugin}}], disks: [{name: root}, {name: later}]}}\n      \
+        networks: [{name: fast, multus: {networkName: a}}, {name: odd, multus: {networkName: b}}]\n      \
+        volumes: [{name: root, dataVolume: {name: root}}, {name: later, persistentVolumeClaim: {claimName: c, hotpluggable: true}}]\n  \
+        dataVolumeTemplates: [{metadata: {name: root}, spec: {pvc: {}}}]\n";
+    let output = virt_hook(&["render", "--vmi", "-"], machine.as_bytes());
+    xml(&output);
+    let log = warnings(&output);
+    for part in [
+        "warning: standard input: the SR-IOV interfaces fast are not shown",
+        "the interfaces odd are not shown",
+        "the vsock device is not shown",
+        "the disks later are not shown",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+/// GPUs, host devices and dedicated CPUs are of a node that this machine is not.
+#[test]
+fn what_only_a_node_knows_is_made_up_with_a_warning() {
+    let machine = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns}\nspec:\n  template:\n    spec:\n      \
+        domain: {cpu: {sockets: 64, dedicatedCpuPlacement: true}, memory: {guest: 64Mi}, devices: {gpus: [{name: gpu, deviceName: \
+        nvidia.com/A100}], hostDevices: [{name: nic, deviceName: intel.com/nic}]}}\n";
+    let output = virt_hook(&["render", "--vmi", "-"], machine.as_bytes());
+    let actual = xml(&output);
+    assert_eq!(actual.matches("<hostdev ").count(), 2, "{actual}");
+    assert_eq!(actual.matches("<vcpupin ").count(), 64, "{actual}");
+    assert!(actual.contains("<hint-dedicated"), "{actual}");
+    let log = warnings(&output);
+    for part in [
+        "(devicePlugins): PCI_RESOURCE_INTEL_COM_NIC 0000:65:00.0, PCI_RESOURCE_NVIDIA_COM_A100 0000:65:01.0",
+        "give others with --host, for which `virt-hook host-facts` writes a template",
+        "the dedicated CPUs are those of a made-up NUMA node",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+#[test]
+fn instance_types_of_a_file_are_applied_and_conflicts_are_refused() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let types = temp_dir.path().join("types.yaml");
+    fs::write(
+        &types,
+        "kind: VirtualMachineClusterInstancetype\nmetadata: {name: own}\nspec: {cpu: {guest: 3}, memory: {guest: 96Mi}}\n",
+    )
+    .unwrap();
+    let machine = |cores: &str| {
+        format!(
+            "kind: VirtualMachine\nmetadata: {{name: web, namespace: ns}}\nspec:\n  instancetype: {{name: own}}\n  template:\n    \
+             spec: {{domain: {{devices: {{}}{cores}}}}}\n"
+        )
+    };
+    let arguments = ["render", "--vmi", "-", "--instancetypes", text(&types)];
+    let actual = xml(&virt_hook(&arguments, machine("").as_bytes()));
+    assert!(
+        actual.contains(">100663296</memory>") && actual.matches("enabled=\"yes\"").count() == 3,
+        "{actual}"
+    );
+    let (code, stderr) = failure(&virt_hook(
+        &arguments,
+        machine(", cpu: {cores: 2}").as_bytes(),
+    ));
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains("in spec.template.spec.domain.cpu.cores: leave"),
+        "{stderr}"
+    );
+    let (code, stderr) = failure(&virt_hook(
+        &[
+            "render",
+            "--vmi",
+            "-",
+            "--instancetypes",
+            "/nonexistent.yaml",
+        ],
+        machine("").as_bytes(),
+    ));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("/nonexistent.yaml"), "{stderr}");
+}
+
+/// What `host-facts` writes is complete, and `render` takes it.
+#[test]
+fn host_facts_are_a_template_for_render() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (vmi, host) = (
+        temp_dir.path().join("vm.yaml"),
+        temp_dir.path().join("host.json"),
+    );
+    let machine = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns}\nspec:\n  template:\n    spec:\n      \
+        domain: {memory: {guest: 64Mi}, devices: {gpus: [{name: gpu, deviceName: nvidia.com/A100}], \
+        interfaces: [{name: fast, sriov: {}}], disks: [{name: root}]}}\n      \
+        networks: [{name: fast, multus: {networkName: a}}]\n      \
+        volumes: [{name: root, dataVolume: {name: root}}]\n  \
+        dataVolumeTemplates: [{metadata: {name: root}, spec: {pvc: {volumeMode: Block}}}]\n";
+    fs::write(&vmi, machine).unwrap();
+    let facts = xml(&virt_hook(&["host-facts", text(&vmi)], b""));
+    let json: Value = serde_json::from_str(&facts).unwrap();
+    assert_eq!(
+        json["devicePlugins"],
+        json!({"PCI_RESOURCE_NVIDIA_COM_A100": "0000:65:00.0"})
+    );
+    let network =
+        json!([{"network": "fast", "deviceInfo": {"pci": {"pci-address": "0000:66:00.0"}}}]);
+    assert_eq!(json["networkInfo"]["interfaces"], network);
+    assert_eq!(json["blockVolumes"], json!(["root"]));
+    assert!(json["firmwareFiles"].as_array().unwrap().len() > 5);
+    fs::write(&host, facts.replace("0000:65:00.0", "0000:17:00.0")).unwrap();
+    let output = virt_hook(&["render", "--vmi", text(&vmi), "--host", text(&host)], b"");
+    let actual = xml(&output);
+    assert!(
+        actual.contains("bus=\"0x17\"") && actual.contains("dev=\"/dev/root\""),
+        "{actual}"
+    );
+    let log = warnings(&output);
+    assert!(
+        !log.contains("made up") && !log.contains("blockVolumes"),
+        "{log}"
+    );
+    let (code, stderr) = failure(&virt_hook(&["host-facts", "/nonexistent.yaml"], b""));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("/nonexistent.yaml"), "{stderr}");
 }

@@ -11,7 +11,7 @@ use crate::inputs::similar_name::similar;
 const TYPE_TABLE: &str = include_str!("vmi_fields.txt");
 
 /// The fields of a type, each with its type if that has fields.
-type Fields = HashMap<&'static str, Option<&'static str>>;
+pub(super) type Fields = HashMap<&'static str, Option<&'static str>>;
 
 static TYPES: LazyLock<HashMap<&'static str, Fields>> = LazyLock::new(|| {
     let lines = TYPE_TABLE.lines().filter(|line| !line.starts_with('#'));
@@ -41,6 +41,11 @@ impl UnknownField {
             None => format!("the field {path} is unknown to KubeVirt 1.9"),
         }
     }
+}
+
+/// The fields of a type of the table.
+pub(super) fn fields_of(type_name: &str) -> Option<&'static Fields> {
+    TYPES.get(type_name)
 }
 
 /// The unknown fields of an object of this kind, in the order in which they are written.

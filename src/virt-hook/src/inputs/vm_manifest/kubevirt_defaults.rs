@@ -1,8 +1,10 @@
-//! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is; and the network
-//! interface, for which the cluster may have another setting.
+//! The defaults that a KubeVirt 1.9 cluster with the default configuration sets in VirtualMachines and VMIs
+//! (`pkg/defaults`, `api/core/v1/defaults.go`, `pkg/virt-controller/watch/vm`).
 
 mod device_defaults;
+mod feature_states;
 mod firmware_and_runtime_user;
+mod hotplug_maxima;
 mod hyperv_dependencies;
 
 use std::collections::HashSet;
@@ -10,46 +12,114 @@ use std::collections::HashSet;
 use kubevirt_api::vmi::Quantity;
 use serde_json::{Map, Value, json};
 
-pub(super) use firmware_and_runtime_user::{set_firmware, set_runtime_user};
+use firmware_and_runtime_user::set_firmware;
+pub(super) use firmware_and_runtime_user::set_runtime_user;
 
 type Object = Map<String, Value>;
 
-/// Sets the defaults in a VMI's spec and returns their names for people. Memory and processors are left alone if an
-/// instance type decides them. A value of a wrong type is left alone, too: the VMI is refused for it later.
-pub(super) fn set(spec: &mut Object, has_instance_type: bool) -> Vec<&'static str> {
+pub(super) const ARM64: &str = "arm64";
+pub(super) const S390X: &str = "s390x";
+const PCI_TOPOLOGY_ANNOTATION: &str = "kubevirt.io/pci-topology-version";
+const PCI_TOPOLOGY_VERSION: &str = "v3";
+/// The interval between two probes in seconds, and how often one must fail before it counts.
+const PROBE_PERIOD: u64 = 10;
+const PROBE_FAILURES: u64 = 3;
+
+/// Names of defaults for people, in the order in which they were set.
+pub(super) type DefaultNames = Vec<&'static str>;
+
+/// Sets what the API server sets in the template of a new VirtualMachine. `name` is `NAMESPACE/NAME`.
+pub(super) fn set_in_template(
+    spec: &mut Object,
+    metadata: &mut Object,
+    name: &str,
+    architecture: &str,
+) {
+    set_firmware(spec, name, true);
+    set_architecture(spec, architecture);
+    set_machine_type(spec);
+    set_pci_topology_version(spec, metadata);
+}
+
+/// Sets what virt-controller sets in the VMI of a VirtualMachine before it applies instance type and preference.
+pub(super) fn set_before_instance_type(spec: &mut Object) -> DefaultNames {
     let names = [
-        (!has_instance_type && set_memory(spec)).then_some("guest memory"),
-        (!has_instance_type && set_cpu_topology(spec)).then_some("CPU sockets"),
-        set_network(spec).then_some("the network interface"),
         set_disks_of_volumes(spec).then_some("disks of volumes"),
-        device_defaults::set_disk_targets(spec).then_some("disk targets"),
-        device_defaults::set_disk_buses(spec).then_some("disk buses"),
-        device_defaults::set_watchdog_action(spec).then_some("the watchdog's action"),
-        set_spinlock_retries(spec).then_some("spinlock retries"),
-        hyperv_dependencies::set(spec).then_some("Hyper-V features that others need"),
-        device_defaults::set_inputs(spec).then_some("input devices"),
+        device_defaults::attach_input_device(spec).then_some("an input device"),
+        set_network(spec).then_some("the network interface"),
     ];
-    // Authors do not write these fields, so the note does not name them.
-    set_features(spec);
-    device_defaults::set_cdrom_trays(spec);
-    device_defaults::set_display_ram_fb(spec);
     names.into_iter().flatten().collect()
 }
 
-fn is_set(value: Option<&Value>) -> bool {
+/// Sets what the API server sets in a new VMI. A value of a wrong type is left alone: the VMI is refused for it later.
+/// `name` is `NAMESPACE/NAME`.
+pub(super) fn set_in_vmi(
+    spec: &mut Object,
+    metadata: &mut Object,
+    name: &str,
+    architecture: &str,
+) -> DefaultNames {
+    set_architecture(spec, architecture);
+    set_machine_type(spec);
+    set_cpu_request(spec);
+    let mut names = vec![
+        set_memory(spec).then_some("guest memory"),
+        set_cpu_topology(spec).then_some("CPU sockets"),
+    ];
+    set_pull_policies(spec);
+    set_missing(spec, "evictionStrategy", "None");
+    names.push(set_network(spec).then_some("the network interface"));
+    names.push(set_disks_of_volumes(spec).then_some("disks of volumes"));
+    feature_states::set(spec);
+    set_firmware(spec, name, false);
+    names.push(device_defaults::set_disk_targets(spec).then_some("disk targets"));
+    device_defaults::set_cdrom_drives(spec);
+    device_defaults::set_match_volume(spec);
+    device_defaults::set_display_ram_fb(spec);
+    names.push(device_defaults::set_inputs(spec).then_some("input devices"));
+    for probe in ["readinessProbe", "livenessProbe"] {
+        set_probe(spec, probe);
+    }
+    names.push(hyperv_dependencies::set(spec).then_some("Hyper-V features that others need"));
+    names.push(device_defaults::set_disk_buses(spec).then_some("disk buses"));
+    names.push(device_defaults::set_watchdog_action(spec).then_some("the watchdog's action"));
+    set_firmware_of_architecture(spec);
+    set_cpu_model(spec);
+    if architecture_of(spec) != ARM64 {
+        hotplug_maxima::set(spec);
+    }
+    set_pci_topology_version(spec, metadata);
+    if let Some(domain) = domain(spec) {
+        // KubeVirt writes these also if they are empty.
+        child(domain, "devices");
+        child(domain, "resources");
+    }
+    names.into_iter().flatten().collect()
+}
+
+pub(super) fn is_set(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !value.is_null() && value != "" && value != 0)
 }
 
 /// The object `name` in an object, which is created if it is missing.
-fn child<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+pub(super) fn child<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     if !is_set(object.get(name)) {
         object.insert(name.to_owned(), Object::new().into());
     }
     object.get_mut(name)?.as_object_mut()
 }
 
-fn domain(spec: &mut Object) -> Option<&mut Object> {
+pub(super) fn domain(spec: &mut Object) -> Option<&mut Object> {
     child(spec, "domain")
+}
+
+/// Sets a field that is missing, and returns whether it was.
+pub(super) fn set_missing(object: &mut Object, field: &str, value: impl Into<Value>) -> bool {
+    let is_missing = !is_set(object.get(field));
+    if is_missing {
+        object.insert(field.to_owned(), value.into());
+    }
+    is_missing
 }
 
 fn list<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
@@ -63,11 +133,65 @@ fn list<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
     found.map_or(&[], Vec::as_slice)
 }
 
-/// An amount of the pod's resources that is not zero.
+pub(super) fn architecture_of(spec: &Object) -> &str {
+    let architecture = spec.get("architecture").and_then(Value::as_str);
+    architecture.unwrap_or_default()
+}
+
+fn set_architecture(spec: &mut Object, architecture: &str) {
+    set_missing(spec, "architecture", architecture);
+}
+
+fn set_machine_type(spec: &mut Object) {
+    let machine_type = match architecture_of(spec) {
+        ARM64 => "virt",
+        S390X => "s390-ccw-virtio",
+        _ => "q35",
+    };
+    if let Some(machine) = domain(spec).and_then(|domain| child(domain, "machine")) {
+        set_missing(machine, "type", machine_type);
+    }
+}
+
+/// `SupportsPCIeHotplug`, which decides about the annotation.
+fn set_pci_topology_version(spec: &mut Object, metadata: &mut Object) {
+    let has_pcie_architecture = matches!(architecture_of(spec), "amd64" | ARM64);
+    let machine_type = domain(spec)
+        .and_then(|domain| domain.get("machine")?.get("type")?.as_str())
+        .unwrap_or_default();
+    let has_pcie_machine = machine_type.contains("q35") || machine_type.starts_with("virt");
+    if has_pcie_architecture
+        && has_pcie_machine
+        && let Some(annotations) = child(metadata, "annotations")
+        && !annotations.contains_key(PCI_TOPOLOGY_ANNOTATION)
+    {
+        let version = PCI_TOPOLOGY_VERSION.into();
+        annotations.insert(PCI_TOPOLOGY_ANNOTATION.to_owned(), version);
+    }
+}
+
+/// An amount of the pod's resources.
 fn resource(domain: &Object, list: &str, name: &str) -> Option<(Value, Quantity)> {
     let value = domain.get("resources")?.get(list)?.get(name)?;
     let amount: Quantity = serde_json::from_value(value.clone()).ok()?;
-    (!amount.is_zero()).then(|| (value.clone(), amount))
+    Some((value.clone(), amount))
+}
+
+/// The same, unless it is zero.
+fn resource_above_zero(domain: &Object, list: &str, name: &str) -> Option<(Value, Quantity)> {
+    resource(domain, list, name).filter(|(_, amount)| !amount.is_zero())
+}
+
+/// A limit of processors is their request, too.
+fn set_cpu_request(spec: &mut Object) {
+    let Some(domain) = domain(spec) else { return };
+    if let Some((limit, _)) = resource_above_zero(domain, "limits", "cpu")
+        && resource_above_zero(domain, "requests", "cpu").is_none()
+        && let Some(resources) = child(domain, "resources")
+        && let Some(requests) = child(resources, "requests")
+    {
+        requests.insert("cpu".to_owned(), limit);
+    }
 }
 
 fn set_memory(spec: &mut Object) -> bool {
@@ -76,9 +200,11 @@ fn set_memory(spec: &mut Object) -> bool {
     };
     let page_size = || {
         let size = domain.get("memory")?.get("hugepages")?.get("pageSize")?;
-        is_set(Some(size)).then(|| size.clone())
+        Quantity::canonical_text(size.as_str()?)
+            .ok()
+            .map(Value::from)
     };
-    let of_pod = |list: &str| resource(domain, list, "memory").map(|(value, _)| value);
+    let of_pod = |list: &str| resource_above_zero(domain, list, "memory").map(|(value, _)| value);
     let default = of_pod("requests")
         .or_else(|| of_pod("limits"))
         .or_else(page_size);
@@ -116,6 +242,36 @@ fn set_cpu_topology(spec: &mut Object) -> bool {
         cpu.insert(name.to_owned(), count.into());
     }
     sockets.is_some()
+}
+
+/// arm64 passes the processor through, since KVM has no models there.
+fn set_cpu_model(spec: &mut Object) {
+    let model = match architecture_of(spec) {
+        ARM64 => "host-passthrough",
+        _ => "host-model",
+    };
+    if let Some(cpu) = domain(spec).and_then(|domain| child(domain, "cpu")) {
+        set_missing(cpu, "model", model);
+    }
+}
+
+/// A guest of arm64 boots by UEFI, without secure boot.
+fn set_firmware_of_architecture(spec: &mut Object) {
+    if architecture_of(spec) != ARM64 {
+        return;
+    }
+    let Some(firmware) = domain(spec).and_then(|domain| child(domain, "firmware")) else {
+        return;
+    };
+    if !is_set(firmware.get("bootloader")) {
+        firmware.insert("bootloader".to_owned(), json!({"efi": {}}));
+    }
+    let efi = firmware
+        .get_mut("bootloader")
+        .and_then(|bootloader| bootloader.get_mut("efi")?.as_object_mut());
+    if let Some(efi) = efi {
+        set_missing(efi, "secureBoot", false);
+    }
 }
 
 /// `bridge` is the interface of a cluster without `network.defaultNetworkInterface` in its configuration
@@ -170,31 +326,42 @@ fn set_disks_of_volumes(spec: &mut Object) -> bool {
     true
 }
 
-/// `SetDefaults_FeatureSpinlocks` of `api/core/v1/defaults.go`.
-fn set_spinlock_retries(spec: &mut Object) -> bool {
-    let spinlocks = spec.get_mut("domain").and_then(|domain| {
-        let hyperv = domain.get_mut("features")?.get_mut("hyperv")?;
-        hyperv.get_mut("spinlocks")?.as_object_mut()
-    });
-    let Some(spinlocks) = spinlocks else {
-        return false;
-    };
-    let is_off = spinlocks.get("enabled") == Some(&Value::Bool(false));
-    if is_off
-        || spinlocks
-            .get("retries")
-            .is_some_and(|retries| !retries.is_null())
-    {
-        return false;
+/// An image of the tag `latest`, or without a tag, is always pulled.
+fn set_pull_policies(spec: &mut Object) {
+    let volumes = spec.get_mut("volumes").and_then(Value::as_array_mut);
+    let images = volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume.get_mut("containerDisk")?.as_object_mut());
+    for disk in images {
+        let image = disk
+            .get("image")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let policy = match image.ends_with(":latest") || !image.contains([':', '@']) {
+            true => "Always",
+            false => "IfNotPresent",
+        };
+        set_missing(disk, "imagePullPolicy", policy);
     }
-    spinlocks.insert("retries".to_owned(), 4096.into());
-    true
 }
 
-/// `SetDefaults_VirtualMachineInstance` of `api/core/v1/defaults.go`: with features, ACPI is on.
-fn set_features(spec: &mut Object) {
-    if let Some(domain) = domain(spec) {
-        child(domain, "features");
+fn set_probe(spec: &mut Object, name: &str) {
+    let Some(probe) = spec.get_mut(name).and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (field, value) in [
+        ("timeoutSeconds", 1),
+        ("periodSeconds", PROBE_PERIOD),
+        ("successThreshold", 1),
+        ("failureThreshold", PROBE_FAILURES),
+    ] {
+        if probe
+            .get(field)
+            .is_none_or(|given| given.is_null() || given.as_i64().is_some_and(|given| given < 1))
+        {
+            probe.insert(field.to_owned(), value.into());
+        }
     }
 }
 

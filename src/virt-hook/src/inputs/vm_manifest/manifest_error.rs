@@ -5,6 +5,8 @@ use kubevirt_api::strict_json_or_yaml::SyntaxError;
 use kubevirt_api::vmi::VmiError;
 use serde_json::Value;
 
+use super::objects_of_file::Place;
+
 /// Maximum number of bytes of a text that is not a manifest in an error.
 const MAX_SHOWN: usize = 40;
 /// The end of errors about a file without a VMI.
@@ -29,6 +31,17 @@ pub(crate) enum ManifestError {
     Kind { kind: String },
     #[error("the VirtualMachine's field {0} is missing")]
     Missing(&'static str),
+    #[error("the {kind}'s field {field} is missing")]
+    MissingIn {
+        kind: &'static str,
+        field: &'static str,
+    },
+    /// A file that should have instance types or preferences has none.
+    #[error("it has neither instance types nor preferences")]
+    NoInstanceTypes,
+    /// The VM does not fit to its instance type or preference.
+    #[error("the VirtualMachine is refused: {0}")]
+    InstanceType(String),
     #[error("the list has no items")]
     NoItems,
     /// An annotation or a label that YAML reads as a number or another type.
@@ -37,12 +50,11 @@ pub(crate) enum ManifestError {
     /// The object is a VMI that is refused.
     #[error(transparent)]
     Vmi(#[from] VmiError),
-    /// An item of a list.
-    #[error("item {number}: {error}")]
-    Item {
-        /// The position of the item, from 1.
-        number: usize,
-        /// The error about the item.
+    /// An object among others.
+    #[error("{place}: {error}")]
+    At {
+        place: Place,
+        /// The error about the object.
         error: Box<ManifestError>,
     },
 }
@@ -52,17 +64,34 @@ impl ManifestError {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Vmi(error) => !matches!(error, VmiError::TooLarge { .. }),
-            Self::Unquoted { .. } => true,
-            Self::Item { error, .. } => error.is_refusal(),
+            Self::Unquoted { .. } | Self::InstanceType(_) => true,
+            Self::At { error, .. } => error.is_refusal(),
             _ => false,
         }
     }
 
-    /// The error itself, for an item of a list.
+    /// The error itself, for an object among others.
     pub(crate) fn innermost(&self) -> &Self {
         match self {
-            Self::Item { error, .. } => error.innermost(),
+            Self::At { error, .. } => error.innermost(),
             other => other,
+        }
+    }
+
+    /// Whether the object is of a kind that carries no VM.
+    pub(super) fn is_about_another_kind(&self) -> bool {
+        matches!(self, Self::Kind { .. })
+    }
+
+    pub(super) fn missing_in(kind: &'static str, field: &'static str) -> Self {
+        Self::MissingIn { kind, field }
+    }
+
+    /// The error with the place of the object.
+    pub(super) fn at(self, place: Place) -> Self {
+        Self::At {
+            place,
+            error: self.into(),
         }
     }
 }

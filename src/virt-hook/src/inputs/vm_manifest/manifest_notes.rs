@@ -7,6 +7,50 @@ use serde_json::Value;
 
 use super::{VM, VMI, known_fields};
 
+/// How much a note matters. The order is that in which notes are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Importance {
+    /// The domain differs from that of a cluster.
+    Differs,
+    /// It looks like a mistake.
+    Mistake,
+    /// Something that hooks do not see.
+    Unseen,
+    /// Where the VMI comes from. This is no warning.
+    Origin,
+}
+
+/// A note for the author of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) importance: Importance,
+    pub(crate) text: String,
+    /// Notes with the same subject are told once, however their texts differ.
+    pub(crate) subject: Option<&'static str>,
+}
+
+impl Note {
+    fn new(importance: Importance, text: String) -> Self {
+        Self {
+            importance,
+            text,
+            subject: None,
+        }
+    }
+
+    pub(crate) fn not_applied(text: String) -> Self {
+        Self::new(Importance::Differs, text)
+    }
+
+    fn mistake(text: String) -> Self {
+        Self::new(Importance::Mistake, text)
+    }
+
+    pub(crate) fn origin(text: String) -> Self {
+        Self::new(Importance::Origin, text)
+    }
+}
+
 /// Maximum number of unknown fields of a VMI, and of annotations or labels, that a note names.
 const MAX_FIELDS: usize = 10;
 /// The domains of annotations and labels that tools set in VMs themselves.
@@ -27,18 +71,19 @@ const MAX_KEY: usize = 120;
 /// Notes about fields of a VirtualMachineInstance or a VirtualMachine that KubeVirt's API does not have, and about
 /// annotations and labels of a VirtualMachine that hooks do not see.
 pub(crate) fn notes_about_fields(object: &Value) -> Vec<String> {
-    match object.get("kind").and_then(Value::as_str) {
+    let notes = match object.get("kind").and_then(Value::as_str) {
         Some(VM) => {
             let mut notes = unknown_fields(object, VM);
             notes.extend(metadata_outside_template(object));
             notes
         }
         _ => unknown_fields(object, VMI),
-    }
+    };
+    notes.into_iter().map(|note| note.text).collect()
 }
 
 /// One note per unknown field: newer versions of KubeVirt have more fields, so none is an error.
-pub(super) fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
+pub(super) fn unknown_fields(object: &Value, kind: &str) -> Vec<Note> {
     let unknown = known_fields::unknown(object, kind);
     let omitted = unknown.len().saturating_sub(MAX_FIELDS);
     let shown = unknown.iter().take(MAX_FIELDS);
@@ -46,38 +91,44 @@ pub(super) fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
     if omitted > 0 {
         notes.push(format!("{omitted} more fields are unknown to KubeVirt 1.9"));
     }
-    notes
+    notes.into_iter().map(Note::mistake).collect()
 }
 
-/// Notes about annotations and labels of a VM itself.
-pub(super) fn metadata_outside_template(vm: &Value) -> impl Iterator<Item = String> {
-    ["annotations", "labels"]
-        .into_iter()
-        .filter_map(|field| outside_template(vm, field))
-}
-
-/// A note about annotations or labels of the VM itself, which its VMI does not get: they are perhaps meant for the VMI.
-fn outside_template(vm: &Value, field: &str) -> Option<String> {
-    let keys = |path: &str| vm.pointer(&format!("{path}/{field}"))?.as_object();
-    let of_template = keys("/spec/template/metadata");
-    let is_outside = |key: &&String| of_template.is_none_or(|known| !known.contains_key(*key));
-    let outside = keys("/metadata")?.keys().filter(is_outside);
-    let outside: Vec<_> = outside.filter(|key| !is_set_by_tools(key)).collect();
-    let shown = outside
-        .iter()
-        .take(MAX_FIELDS)
-        .map(|key| printable(key, MAX_KEY));
-    let shown: Vec<String> = shown.collect();
-    let omitted = match outside.len().saturating_sub(MAX_FIELDS) {
-        0 => String::new(),
-        omitted => format!(" and {omitted} more"),
+/// A note about annotations and labels of the VM itself, which its VMI does not get: they are perhaps meant for the VMI.
+/// A label without a domain, such as `app`, is for selectors.
+pub(super) fn metadata_outside_template(vm: &Value) -> Option<Note> {
+    let outside = |field: &str| -> Vec<String> {
+        let keys = |path: &str| vm.pointer(&format!("{path}/{field}"))?.as_object();
+        let of_template = keys("/spec/template/metadata");
+        let of_vm = keys("/metadata").into_iter().flatten().map(|(key, _)| key);
+        let outside = of_vm.filter(|key| {
+            !of_template.is_some_and(|known| known.contains_key(*key))
+                && !is_set_by_tools(key)
+                && (field == "annotations" || key.contains('/'))
+        });
+        outside.map(|key| printable(key, MAX_KEY)).collect()
     };
-    (!shown.is_empty()).then(|| {
-        format!(
-            "metadata.{field} of the VirtualMachine are not those of its VMI, and hooks do not see them: {}{omitted}; those for hooks \
-             belong in spec.template.metadata.{field}",
-            shown.join(", ")
-        )
+    let (annotations, labels) = (outside("annotations"), outside("labels"));
+    let parts: Vec<String> = [("annotations", annotations), ("labels", labels)]
+        .into_iter()
+        .filter(|(_, keys)| !keys.is_empty())
+        .map(|(field, keys)| {
+            let omitted = match keys.len().saturating_sub(MAX_FIELDS) {
+                0 => String::new(),
+                omitted => format!(" and {omitted} more"),
+            };
+            let shown: Vec<&str> = keys.iter().take(MAX_FIELDS).map(String::as_str).collect();
+            format!("metadata.{field} {}{omitted}", shown.join(", "))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| Note {
+        importance: Importance::Unseen,
+        text: format!(
+            "hooks do not see what the VirtualMachine has and its VMI lacks: {}; what is for hooks belongs in \
+             spec.template.metadata",
+            parts.join("; ")
+        ),
+        subject: Some("metadata outside the template"),
     })
 }
 
@@ -94,7 +145,7 @@ fn is_set_by_tools(key: &str) -> bool {
 }
 
 /// A note about a guest without memory, which libvirt would refuse.
-pub(super) fn missing_memory(vmi: &Vmi) -> Option<String> {
+pub(super) fn missing_memory(vmi: &Vmi) -> Option<Note> {
     let is_set = |field: &str| {
         let memory = vmi.value().pointer(&format!("/spec/domain/{field}"));
         memory.is_some_and(|memory| !memory.is_null())
@@ -106,7 +157,9 @@ pub(super) fn missing_memory(vmi: &Vmi) -> Option<String> {
     ];
     let no_memory = "the domain has no memory, and libvirt would refuse it";
     if !memory_fields.into_iter().any(is_set) {
-        return Some(format!("spec.domain.memory.guest is missing: {no_memory}"));
+        return Some(Note::mistake(format!(
+            "spec.domain.memory.guest is missing: {no_memory}"
+        )));
     }
     let domain = &vmi.spec.domain;
     let guest = domain.memory.as_ref().and_then(|memory| memory.guest);
@@ -116,6 +169,9 @@ pub(super) fn missing_memory(vmi: &Vmi) -> Option<String> {
         memory.copied()
     };
     let amount = guest.or_else(of_pod)?;
-    (amount.memory_bytes() == Ok(0))
-        .then(|| format!("the memory of the guest is less than a byte: {no_memory}"))
+    (amount.memory_bytes() == Ok(0)).then(|| {
+        Note::mistake(format!(
+            "the memory of the guest is less than a byte: {no_memory}"
+        ))
+    })
 }

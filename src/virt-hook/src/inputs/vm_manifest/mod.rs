@@ -1,28 +1,53 @@
-//! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
+//! Manifests: the VMIs of a file as people keep it. A file holds VirtualMachineInstances, VirtualMachines, objects that
+//! carry one (pools, replica sets, templates), lists of them, and other objects beside them.
 
+mod claims_beside_vm;
+mod instance_types;
 mod known_fields;
 mod kubevirt_defaults;
 mod manifest_error;
 mod manifest_notes;
+mod objects_of_file;
+mod openshift_template;
+mod stored_form;
 mod unquoted_annotations_and_labels;
 mod vmi_of_virtual_machine;
+mod vms_of_owners;
 
 use kubevirt_api::strict_json_or_yaml;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value};
 
+use claims_beside_vm::Claims;
+pub(crate) use instance_types::InstanceTypes;
 pub(crate) use manifest_error::ManifestError;
 use manifest_error::{describe, other_format};
-pub(crate) use manifest_notes::notes_about_fields;
+pub(crate) use manifest_notes::{Importance, Note, notes_about_fields};
 use manifest_notes::{missing_memory, unknown_fields};
+use objects_of_file::{FileObject, Place};
 
 const VMI: &str = "VirtualMachineInstance";
 const VM: &str = "VirtualMachine";
-/// The API group of both kinds, with the slash before the version.
-const API_GROUP_PREFIX: &str = "kubevirt.io/";
-const LIST_KINDS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineList"];
+const POOL: &str = "VirtualMachinePool";
+const REPLICA_SET: &str = "VirtualMachineInstanceReplicaSet";
+/// The API groups of these kinds, with the slash before the version.
+const API_GROUP_PREFIXES: [&str; 2] = ["kubevirt.io/", "pool.kubevirt.io/"];
 /// The namespace of objects that name none, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
+/// What stands for the characters with which a cluster completes `generateName`.
+const GENERATED_SUFFIX: &str = "xxxxx";
+/// Maximum number of objects that a note names.
+const MAX_OBJECTS: usize = 10;
+
+/// The cluster in which a manifest's VMIs would be.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cluster {
+    /// The architecture of VMs that name none, as Go names it.
+    pub(crate) architecture: String,
+    pub(crate) instance_types: InstanceTypes,
+    /// Whether the claims beside a VM are bound, so that the VMI's status has their modes and sizes.
+    pub(crate) binds_claims: bool,
+}
 
 /// An object of a manifest file.
 #[derive(Debug)]
@@ -30,6 +55,8 @@ pub(crate) struct ManifestEntry {
     /// `NAMESPACE/NAME`, if the object has a name.
     pub(crate) name: Option<String>,
     pub(crate) manifest: Result<Manifest, ManifestError>,
+    /// The kind, the name and the place of the object.
+    title: String,
 }
 
 /// A VMI of a manifest.
@@ -39,96 +66,218 @@ pub(crate) struct Manifest {
     /// Whether the VMI comes from the template of a VirtualMachine.
     pub(crate) is_of_template: bool,
     /// Notes for the author: where the VMI comes from, and what looks like a mistake.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
+    /// The volumes whose claims are block devices, by objects of the file. The VMI's status says so, too, if the cluster
+    /// binds claims.
+    pub(crate) block_volumes: Vec<String>,
+    /// The kinds and names of the objects of the file that were used beside the VM.
+    used: Vec<String>,
 }
 
-/// Reads all VMIs of a manifest in JSON or YAML.
-pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
-    let entries = read_entries(bytes)?.into_iter();
-    entries.map(|entry| entry.manifest).collect()
+/// The VMIs of a file.
+#[derive(Debug)]
+pub(crate) struct Manifests {
+    pub(crate) all: Vec<Manifest>,
+    /// A note about the other objects of the file.
+    pub(crate) left_out: Option<Note>,
 }
 
-/// As [`read`], but items of a list that are not VMIs are kept with their errors.
-pub(crate) fn read_entries(bytes: &[u8]) -> Result<Vec<ManifestEntry>, ManifestError> {
+/// Reads all VMIs of a manifest in JSON or YAML. Other objects beside them are left out, with a note.
+pub(crate) fn read(bytes: &[u8], cluster: &Cluster) -> Result<Manifests, ManifestError> {
+    let mut all = Vec::new();
+    let mut others = Vec::new();
+    for entry in read_entries(bytes, cluster)? {
+        match entry.manifest {
+            Ok(manifest) => all.push(manifest),
+            Err(error) if error.innermost().is_about_another_kind() => {
+                others.push((entry.title, error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if all.is_empty() && !others.is_empty() {
+        return Err(others.swap_remove(0).1);
+    }
+    let titles = others.into_iter().map(|(title, _)| title);
+    let is_used = |title: &String| all.iter().any(|manifest| manifest.uses(title));
+    let (used, left_out) = titles.partition(is_used);
+    Ok(Manifests {
+        left_out: left_out_note(left_out, used),
+        all,
+    })
+}
+
+impl Manifest {
+    /// Whether the object with this title was used for the VMI.
+    fn uses(&self, title: &str) -> bool {
+        let has_name = |used: &String| {
+            let rest = title.strip_prefix(used.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+        };
+        self.used.iter().any(has_name)
+    }
+}
+
+fn left_out_note(left_out: Vec<String>, used: Vec<String>) -> Option<Note> {
+    let list = |titles: &[String]| {
+        let shown: Vec<&str> = titles
+            .iter()
+            .take(MAX_OBJECTS)
+            .map(String::as_str)
+            .collect();
+        match titles.len().saturating_sub(MAX_OBJECTS) {
+            0 => match &shown[..] {
+                [others @ .., last] if !others.is_empty() => {
+                    format!("{} and {last}", others.join(", "))
+                }
+                _ => shown.concat(),
+            },
+            more => format!("{} and {more} more", shown.join(", ")),
+        }
+    };
+    let left_out_text = match &left_out[..] {
+        [] => None,
+        [only] => Some(format!("{only} is not a VM and is left out")),
+        several => Some(format!("{} are not VMs and are left out", list(several))),
+    };
+    let used_text = match &used[..] {
+        [] => None,
+        [only] => Some(format!("{only} is used for the VM")),
+        several => Some(format!("{} are used for the VM", list(several))),
+    };
+    let texts: Vec<String> = left_out_text.into_iter().chain(used_text).collect();
+    (!texts.is_empty()).then(|| Note::origin(texts.join("; ")))
+}
+
+/// As [`read`], but objects that are not VMIs are kept with their errors.
+pub(crate) fn read_entries(
+    bytes: &[u8],
+    cluster: &Cluster,
+) -> Result<Vec<ManifestEntry>, ManifestError> {
     if let Some(format) = other_format(bytes) {
         return Err(ManifestError::OtherFormat(format));
     }
     let documents = strict_json_or_yaml::documents(bytes)?;
-    match &documents[..] {
-        [] => Err(ManifestError::Empty),
-        [only] => entries(only, None, Some(bytes)),
-        several => Ok(items(several, None)),
+    let objects = objects_of_file::objects(&documents);
+    let surroundings = Surroundings {
+        cluster,
+        claims: Claims::of_objects(&objects),
+        instance_types: InstanceTypes::of_objects(&objects),
+    };
+    match &objects[..] {
+        [] if documents.is_empty() => Err(ManifestError::Empty),
+        [] => Err(ManifestError::NoItems),
+        [only] if only.place.is_none() => {
+            let ManifestEntry {
+                name,
+                manifest,
+                title,
+            } = entry(only, Some(bytes), &surroundings);
+            let manifest = Ok(manifest?);
+            Ok(vec![ManifestEntry {
+                name,
+                manifest,
+                title,
+            }])
+        }
+        several => Ok(several
+            .iter()
+            .map(|object| entry(object, None, &surroundings))
+            .collect()),
     }
 }
 
-/// The VMIs of an object. `kind_of_items` is the kind of items of a list that name none; `text` is the text of the
-/// object, if it is not part of another.
-fn entries(
-    object: &Value,
-    kind_of_items: Option<&str>,
+/// The VMI of an object. `text` is the text of the object, if it is the only one of the file.
+fn entry(
+    object: &FileObject<'_>,
     text: Option<&[u8]>,
-) -> Result<Vec<ManifestEntry>, ManifestError> {
-    let Value::Object(fields) = object else {
-        return Err(ManifestError::NotAnObject(describe(object)));
+    surroundings: &Surroundings<'_>,
+) -> ManifestEntry {
+    let manifest = manifest(object, text, surroundings).map_err(|error| match &object.place {
+        Some(place) => error.at(place.clone()),
+        None => error,
+    });
+    let manifest = manifest.map(|mut manifest| {
+        manifest.notes.extend(object.notes.iter().cloned());
+        manifest
+    });
+    ManifestEntry {
+        name: full_name(&object.value),
+        title: title(object),
+        manifest,
+    }
+}
+
+/// Such as `Secret web-seed (document 1)`.
+fn title(object: &FileObject<'_>) -> String {
+    let kind = object.kind().unwrap_or("object");
+    let name = object
+        .value
+        .pointer("/metadata/name")
+        .and_then(Value::as_str);
+    let name = name.map_or(String::new(), |name| format!(" {name}"));
+    let place = object.place.as_ref().map(Place::to_string);
+    let place = place.map_or(String::new(), |place| format!(" ({place})"));
+    format!("{kind}{name}{place}")
+}
+
+fn manifest(
+    object: &FileObject<'_>,
+    text: Option<&[u8]>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Manifest, ManifestError> {
+    let value = &*object.value;
+    let Value::Object(fields) = value else {
+        return Err(ManifestError::NotAnObject(describe(value)));
     };
     if ["kind", "metadata", "spec"]
         .iter()
         .all(|name| !fields.contains_key(*name))
     {
-        return Err(ManifestError::NotAnObject(describe(object)));
+        return Err(ManifestError::NotAnObject(describe(value)));
     }
-    let has_template = object.pointer("/spec/template").is_some();
-    // The API server names no kind in the items of its lists.
-    let kind = kind(fields).or(kind_of_items);
-    if let (Some(kind @ (VMI | VM)), Some(other)) = (kind, other_group(fields)) {
+    let has_template = value.pointer("/spec/template").is_some();
+    let kind = object.kind();
+    if let (Some(kind @ (VMI | VM | POOL | REPLICA_SET)), Some(other)) = (kind, other_group(fields))
+    {
         return Err(ManifestError::Kind {
             kind: format!("{kind} of {other}"),
         });
     }
-    let manifest = match kind {
-        None if has_template => vmi_of_virtual_machine::vmi_from_template(object)?,
-        None | Some(VMI) => vmi(object, kind, text)?,
-        Some(VM) => vmi_of_virtual_machine::vmi_from_template(object)?,
-        Some(list) if LIST_KINDS.contains(&list) => {
-            let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty());
-            return match fields.get("items") {
-                Some(Value::Array(list)) if !list.is_empty() => Ok(items(list, kind)),
-                _ => Err(ManifestError::NoItems),
-            };
+    match kind {
+        None if has_template => vmi_of_virtual_machine::vmi_from_template(value, surroundings),
+        None | Some(VMI) => vmi(value, kind, text, surroundings),
+        Some(VM) => vmi_of_virtual_machine::vmi_from_template(value, surroundings),
+        Some(POOL) => {
+            let (vm, note) = vms_of_owners::first_of_pool(value)?;
+            let manifest = vmi_of_virtual_machine::vmi_from_template(&vm, surroundings)?;
+            Ok(manifest.with_origin(note))
         }
-        Some(kind) => {
-            return Err(ManifestError::Kind {
-                kind: kind.to_owned(),
-            });
+        Some(REPLICA_SET) => {
+            let (instance, note) = vms_of_owners::first_of_replica_set(value)?;
+            let manifest = vmi(&instance, Some(VMI), None, surroundings)?;
+            Ok(manifest.with_origin(note))
         }
-    };
-    Ok(vec![ManifestEntry {
-        name: full_name(object),
-        manifest: Ok(manifest),
-    }])
+        Some(kind) => Err(ManifestError::Kind {
+            kind: kind.to_owned(),
+        }),
+    }
 }
 
-fn items(list: &[Value], kind: Option<&str>) -> Vec<ManifestEntry> {
-    let mut manifest_entries = Vec::new();
-    for (index, item) in list.iter().enumerate() {
-        let item_error = |error| ManifestError::Item {
-            number: index + 1,
-            error: Box::new(error),
-        };
-        match entries(item, kind, None) {
-            Ok(entries) => {
-                manifest_entries.extend(entries.into_iter().map(|entry| ManifestEntry {
-                    manifest: entry.manifest.map_err(item_error),
-                    ..entry
-                }))
-            }
-            Err(error) => manifest_entries.push(ManifestEntry {
-                name: full_name(item),
-                manifest: Err(item_error(error)),
-            }),
-        }
+/// What is around a VM: the cluster, and the other objects of its file.
+struct Surroundings<'a> {
+    cluster: &'a Cluster,
+    claims: Claims,
+    instance_types: InstanceTypes,
+}
+
+impl Manifest {
+    /// The same, of an object that carries the VM.
+    fn with_origin(mut self, note: Note) -> Self {
+        self.is_of_template = true;
+        self.notes.push(note);
+        self
     }
-    manifest_entries
 }
 
 /// `NAMESPACE/NAME` of any object.
@@ -150,34 +299,41 @@ fn full_name(object: &Value) -> Option<String> {
 /// Reads a VMI and sets the default namespace in it. KubeVirt's defaults are set too, unless the VMI comes from a
 /// cluster, so that it has a status, or is an extract without a kind. A JSON text to which nothing is added is passed
 /// on unchanged.
-fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
+fn vmi(
+    object: &Value,
+    kind: Option<&str>,
+    text: Option<&[u8]>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Manifest, ManifestError> {
     unquoted_annotations_and_labels::refuse(object, "metadata")?;
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
     let mut notes = unknown_fields(object, VMI);
     let mut complete = object.clone();
     if set_default_namespace(&mut complete) {
-        notes.push(format!(
+        notes.push(Note::origin(format!(
             "metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl"
-        ));
+        )));
     }
+    notes.extend(complete_generated_name(&mut complete));
     let has_status =
         matches!(object.get("status"), Some(Value::Object(status)) if !status.is_empty());
-    if let (Some(_), false, Value::Object(vmi)) = (kind, has_status, &mut complete)
+    let mut claims_in_use = claims_beside_vm::ClaimsInUse::default();
+    if kind.is_some()
+        && !has_status
+        && let Value::Object(vmi) = &mut complete
         && vmi.get("spec").is_some_and(Value::is_object)
     {
+        let name = full_name(&Value::Object(vmi.clone())).unwrap_or_default();
+        let defaults = set_defaults_of_vmi(vmi, &name, &surroundings.cluster.architecture);
+        claims_in_use = surroundings
+            .claims
+            .set_volume_status(vmi, surroundings.cluster.binds_claims);
         kubevirt_defaults::set_runtime_user(vmi);
-    }
-    if let (Some(_), false, Some(Value::Object(spec))) =
-        (kind, has_status, complete.get_mut("spec"))
-    {
-        let name = full_name(object).unwrap_or_default();
-        kubevirt_defaults::set_firmware(spec, &name, false);
-        let defaults = kubevirt_defaults::set(spec, false);
         if !defaults.is_empty() {
-            notes.push(format!(
+            notes.push(Note::origin(format!(
                 "this VMI has no status, and gets KubeVirt's defaults: {}",
                 defaults.join(", ")
-            ));
+            )));
         }
     }
     let vmi = match json {
@@ -189,7 +345,30 @@ fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manife
         vmi,
         is_of_template: false,
         notes,
+        block_volumes: claims_in_use.block_volumes,
+        used: claims_in_use.used,
     })
+}
+
+/// Sets the defaults of a new VMI, and returns their names for people.
+fn set_defaults_of_vmi(
+    vmi: &mut Map<String, Value>,
+    name: &str,
+    architecture: &str,
+) -> Vec<&'static str> {
+    let mut spec = vmi.remove("spec").unwrap_or_default();
+    stored_form::store(&mut spec, "VirtualMachineInstanceSpec");
+    let defaults = match (
+        &mut spec,
+        vmi.get_mut("metadata").and_then(Value::as_object_mut),
+    ) {
+        (Value::Object(spec), Some(metadata)) => {
+            kubevirt_defaults::set_in_vmi(spec, metadata, name, architecture)
+        }
+        _ => Vec::new(),
+    };
+    vmi.insert("spec".to_owned(), spec);
+    defaults
 }
 
 /// Sets the default namespace in a VMI that names none: in the cluster it always has one, and libvirt's name contains
@@ -206,15 +385,30 @@ fn set_default_namespace(object: &mut Value) -> bool {
     is_missing
 }
 
-fn kind(fields: &Map<String, Value>) -> Option<&str> {
-    let kind = fields.get("kind")?.as_str()?;
-    (!kind.is_empty()).then_some(kind)
+/// Completes `metadata.generateName` of an object without a name as a cluster does, but with the same characters in every
+/// run.
+fn complete_generated_name(object: &mut Value) -> Option<Note> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    let has_name = matches!(metadata.get("name"), Some(Value::String(name)) if !name.is_empty());
+    let prefix = metadata.get("generateName")?.as_str()?;
+    if has_name || prefix.is_empty() {
+        return None;
+    }
+    let name = format!("{prefix}{GENERATED_SUFFIX}");
+    let note = Note::origin(format!(
+        "the cluster completes metadata.generateName {prefix} with random characters: the name is {name} here"
+    ));
+    metadata.insert("name".to_owned(), name.into());
+    Some(note)
 }
 
 /// The API version of an object that is not KubeVirt's.
 fn other_group(fields: &Map<String, Value>) -> Option<&str> {
     let version = fields.get("apiVersion")?.as_str()?;
-    (!version.is_empty() && !version.starts_with(API_GROUP_PREFIX)).then_some(version)
+    let is_of_kubevirt = API_GROUP_PREFIXES
+        .iter()
+        .any(|prefix| version.starts_with(prefix));
+    (!version.is_empty() && !is_of_kubevirt).then_some(version)
 }
 
 #[cfg(test)]

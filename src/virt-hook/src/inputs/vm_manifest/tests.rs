@@ -2,18 +2,43 @@
 #![allow(clippy::unwrap_used)]
 
 mod lists;
+mod objects_beside_vms;
+mod published_manifests;
 mod refused_manifests;
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use super::{Cluster, Manifest, ManifestError, Manifests, Note, VMI, known_fields};
+
+fn cluster() -> Cluster {
+    Cluster {
+        architecture: "amd64".to_owned(),
+        binds_claims: true,
+        ..Cluster::default()
+    }
+}
+
+fn manifests(text: &str) -> Manifests {
+    super::read(text.as_bytes(), &cluster()).unwrap()
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
+    super::read(bytes, &cluster()).map(|manifests| manifests.all)
+}
 
 fn only_manifest(text: &str) -> Manifest {
     let mut manifests = read(text.as_bytes()).unwrap();
     assert_eq!(manifests.len(), 1, "{text}");
     manifests.remove(0)
+}
+
+/// The texts of the notes, in the order of their importance.
+fn notes(manifest: &Manifest) -> Vec<String> {
+    let mut notes: Vec<&Note> = manifest.notes.iter().collect();
+    notes.sort_by_key(|note| note.importance);
+    notes.into_iter().map(|note| note.text.clone()).collect()
 }
 
 fn error(text: &str) -> String {
@@ -29,7 +54,7 @@ const VM_TEXT: &str = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns
 #[test]
 fn a_vmi_is_used_as_it_is() {
     let manifest = only_manifest(VMI_TEXT);
-    assert_eq!(manifest.notes, [""; 0]);
+    assert_eq!(notes(&manifest), [""; 0]);
     assert_eq!(manifest.vmi.domain_name(), "ns_web");
     let json = "{ \"metadata\": {\"name\": \"web\", \"namespace\": \"ns\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
     assert_eq!(only_manifest(json).vmi.raw_json(), json);
@@ -54,7 +79,7 @@ fn template_of_a_virtual_machine_is_used_with_a_note() {
             .map(|_| ()),
         Some(())
     );
-    let [note] = &manifest.notes[..] else {
+    let [note] = &notes(&manifest)[..] else {
         panic!("{:?}", manifest.notes)
     };
     assert!(
@@ -69,26 +94,6 @@ fn template_of_a_virtual_machine_is_used_with_a_note() {
         ["VirtualMachine", "web", "u"]
     );
 
-    let typed = VM_TEXT.replace(
-        "spec:\n  template",
-        "spec:\n  instancetype: {name: u1.small}\n  template",
-    );
-    let notes = only_manifest(&typed.replace(", memory: {guest: 1Gi}", "")).notes;
-    let [_, note] = &notes[..] else {
-        panic!("{notes:?}")
-    };
-    for part in [
-        "its instance type is not applied",
-        "virtctl expand --vm",
-        "kubectl get vmi",
-    ] {
-        assert!(note.contains(part), "{note}");
-    }
-    let both = typed.replace("  template", "  preference: {name: fedora}\n  template");
-    assert!(
-        only_manifest(&both).notes[1]
-            .contains("its instance type and its preference are not applied")
-    );
     assert_eq!(
         only_manifest(&VM_TEXT.replace(", namespace: ns", ""))
             .vmi
@@ -96,12 +101,12 @@ fn template_of_a_virtual_machine_is_used_with_a_note() {
         "default"
     );
     let misspelt = VM_TEXT.replace("memory:", "memroy:");
-    let notes = only_manifest(&misspelt).notes;
+    let notes = notes(&only_manifest(&misspelt));
     assert!(
-        notes[1].contains("spec.template.spec.domain.memroy") && notes[1].contains("is it memory?"),
+        notes[0].contains("spec.template.spec.domain.memroy") && notes[0].contains("is it memory?"),
         "{notes:?}"
     );
-    assert!(notes[2].contains("memory.guest is missing"), "{notes:?}");
+    assert!(notes[1].contains("memory.guest is missing"), "{notes:?}");
 }
 
 /// The shape that `virtctl create vm` prints.
@@ -123,30 +128,26 @@ fn defaults_of_kubevirt_are_set_and_noted() {
     );
     assert_eq!(vmi["spec"]["domain"]["cpu"]["sockets"], 4);
     assert_eq!(vmi["spec"]["networks"][0]["name"], "default");
-    let note = "this is a VirtualMachine: its spec.template is used, with KubeVirt's defaults (CPU sockets, \
-        the network interface, disks of volumes, disk targets, disk buses), without the cluster's defaults";
-    assert_eq!(manifest.notes, [note]);
+    let note = "this is a VirtualMachine: its spec.template is used, with the defaults of a cluster (disks of volumes, \
+        the network interface, CPU sockets, disk targets, disk buses)";
+    assert_eq!(notes(&manifest), [note]);
 }
 
-/// The VMI has the metadata of the template alone.
+/// The VMI has the metadata of the template alone. Labels such as `app` are for selectors, and most VMs have some.
 #[test]
-fn annotations_that_are_not_in_the_template_are_noted() {
+fn annotations_that_are_not_in_the_template_are_noted_once() {
     let own = "annotations: {a: other, smbios.vm.kubevirt.io/baseBoardManufacturer: ACME, \
         kubectl.kubernetes.io/last-applied-configuration: '{}', kubevirt.io/latest-observed-api-version: v1}, \
-        labels: {app: web, app.kubernetes.io/name: web, name.os.template.kubevirt.io/fedora: x}";
+        labels: {app: web, example.com/usb: on-board, app.kubernetes.io/name: web, name.os.template.kubevirt.io/fedora: x}";
     let text = VM_TEXT.replace("uid: u", &format!("uid: u, {own}"));
-    let notes = only_manifest(&text).notes;
-    let [_, annotations, labels] = &notes[..] else {
-        panic!("{notes:?}")
-    };
-    for part in [
-        "metadata.annotations of the VirtualMachine",
-        "do not see them: smbios.vm.kubevirt.io/baseBoardManufacturer; ",
-        "spec.template.metadata.annotations",
-    ] {
-        assert!(annotations.contains(part), "{annotations}");
-    }
-    assert!(labels.contains("do not see them: app; "), "{labels}");
+    let all = notes(&only_manifest(&text));
+    let note = "hooks do not see what the VirtualMachine has and its VMI lacks: metadata.annotations \
+        smbios.vm.kubevirt.io/baseBoardManufacturer; metadata.labels example.com/usb; what is for hooks belongs in \
+        spec.template.metadata";
+    assert_eq!(all[0], note);
+    assert_eq!(all.len(), 2, "{all:?}");
+    let common = VM_TEXT.replace("uid: u", "uid: u, labels: {app: web, tier: front}");
+    assert_eq!(notes(&only_manifest(&common)).len(), 1);
 }
 
 #[test]
@@ -154,12 +155,12 @@ fn a_vmi_gets_the_defaults_unless_it_is_of_a_cluster_or_an_extract() {
     let without_status = VMI_TEXT.replace("status: {phase: Running}", "status: {}");
     let manifest = only_manifest(&without_status);
     let note = "this VMI has no status, and gets KubeVirt's defaults: the network interface";
-    assert_eq!(manifest.notes, [note]);
+    assert_eq!(notes(&manifest), [note]);
     assert!(manifest.vmi.raw_json().contains("\"bridge\""));
     let extract = without_status.replace("kind: VirtualMachineInstance\n", "");
     for text in [VMI_TEXT, &extract] {
         let manifest = only_manifest(text);
-        assert_eq!(manifest.notes, [""; 0]);
+        assert_eq!(notes(&manifest), [""; 0]);
         assert!(!manifest.vmi.raw_json().contains("\"bridge\""));
     }
 }
@@ -174,7 +175,7 @@ fn vmi_without_a_namespace_is_in_default() {
         let manifest = only_manifest(&text);
         assert_eq!(manifest.vmi.domain_name(), "default_web", "{text}");
         assert!(manifest.vmi.raw_json().contains("\"default\""));
-        let [note] = &manifest.notes[..] else {
+        let [note] = &notes(&manifest)[..] else {
             panic!("{:?}", manifest.notes)
         };
         assert!(note.contains("metadata.namespace is missing"), "{note}");
@@ -188,31 +189,30 @@ fn misspelt_fields_of_a_virtual_machine_are_noted() {
         "spec:\n  runStrtegy: Always\n  dataVolumTemplates: []\n  template",
     );
     let text = text.replace("    metadata: {annotations", "    metadta: {annotations");
-    let notes = only_manifest(&text).notes.join("\n");
+    let all = notes(&only_manifest(&text)).join("\n");
     for part in [
         "spec.runStrtegy is unknown to KubeVirt 1.9: is it runStrategy?",
         "spec.dataVolumTemplates is unknown to KubeVirt 1.9: is it dataVolumeTemplates?",
         "spec.template.metadta is unknown to KubeVirt 1.9: is it metadata?",
     ] {
-        assert!(notes.contains(part), "{notes}");
+        assert!(all.contains(part), "{all}");
     }
     let known = VM_TEXT.replace(
         "spec:\n  template",
-        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {kind: b}\n  \
+        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {name: b, kind: c}\n  \
          dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
     );
-    assert_eq!(
-        only_manifest(&known).notes.len(),
-        2,
-        "{:?}",
-        only_manifest(&known).notes
+    let notes = notes(&only_manifest(&known));
+    assert!(
+        !notes.iter().any(|note| note.contains("unknown to")),
+        "{notes:?}"
     );
 }
 
 #[test]
 fn a_guest_without_a_byte_of_memory_is_noted() {
     for amount in ["0", "0.5"] {
-        let notes = only_manifest(&VMI_TEXT.replace("1Gi", amount)).notes;
+        let notes = notes(&only_manifest(&VMI_TEXT.replace("1Gi", amount)));
         assert!(notes[0].contains("less than a byte"), "{notes:?}");
     }
 }
@@ -220,12 +220,39 @@ fn a_guest_without_a_byte_of_memory_is_noted() {
 #[test]
 fn vmi_without_memory_is_noted() {
     let without = VMI_TEXT.replace(", memory: {guest: 1Gi}", "");
-    assert!(only_manifest(&without).notes[0].contains("spec.domain.memory.guest is missing"));
+    assert!(notes(&only_manifest(&without))[0].contains("spec.domain.memory.guest is missing"));
     for place in ["requests", "limits"] {
         let resources = format!("resources: {{{place}: {{memory: 1Gi}}}}");
         let vmi_with_resources = VMI_TEXT.replace("memory: {guest: 1Gi}", &resources);
-        assert_eq!(only_manifest(&vmi_with_resources).notes, [""; 0], "{place}");
+        assert_eq!(
+            notes(&only_manifest(&vmi_with_resources)),
+            [""; 0],
+            "{place}"
+        );
     }
+}
+
+/// A hook reads the VMI that a cluster has.
+#[test]
+fn a_vmi_is_in_the_form_in_which_the_api_server_stores_it() {
+    let text = VM_TEXT.replace(
+        "memory: {guest: 1Gi}",
+        "memory: {guest: 1.5Gi, pages: 1}, clock: null",
+    );
+    let vmi: Value = serde_json::from_str(only_manifest(&text).vmi.raw_json()).unwrap();
+    let domain = &vmi["spec"]["domain"];
+    assert_eq!(
+        domain["memory"],
+        json!({"guest": "1536Mi", "maxGuest": "6Gi"})
+    );
+    assert_eq!(domain["cpu"]["model"], "host-model");
+    assert_eq!(vmi["spec"]["architecture"], "amd64");
+    assert!(domain.get("clock").is_none());
+    let annotations = &vmi["metadata"]["annotations"];
+    assert_eq!(
+        annotations,
+        &json!({"a": "b", "kubevirt.io/pci-topology-version": "v3"})
+    );
 }
 
 /// The VMIs of real clusters have no unknown field.

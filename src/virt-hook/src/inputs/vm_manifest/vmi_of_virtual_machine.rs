@@ -3,14 +3,22 @@
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value, json};
 
+use super::instance_types::Expansion;
 use super::manifest_notes::{metadata_outside_template, missing_memory, unknown_fields};
 use super::{
-    DEFAULT_NAMESPACE, Manifest, ManifestError, VM, VMI, full_name, kubevirt_defaults,
+    DEFAULT_NAMESPACE, Manifest, ManifestError, Note, Surroundings, VM, VMI,
+    complete_generated_name, full_name, kubevirt_defaults, stored_form,
     unquoted_annotations_and_labels,
 };
 
-/// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
-pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
+/// The VMI that virt-controller makes of a VirtualMachine, in a cluster with the default configuration.
+pub(super) fn vmi_from_template(
+    vm: &Value,
+    surroundings: &Surroundings<'_>,
+) -> Result<Manifest, ManifestError> {
+    let mut vm = vm.clone();
+    let generated_name = complete_generated_name(&mut vm);
+    let vm = &vm;
     let metadata = |field: &str| vm.get("metadata")?.get(field).cloned();
     let name = metadata("name").filter(|name| *name != "");
     let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
@@ -25,6 +33,7 @@ pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
         Some(Value::Object(of_template)) => of_template.clone(),
         _ => Map::new(),
     };
+    vmi_metadata.remove("generateName");
     let namespace =
         metadata("namespace").filter(|namespace| *namespace != "" && !namespace.is_null());
     let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
@@ -37,58 +46,81 @@ pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
         "blockOwnerDeletion": true,
     });
     vmi_metadata.insert("name".to_owned(), name);
-    vmi_metadata.insert("namespace".to_owned(), namespace);
+    vmi_metadata.insert("namespace".to_owned(), namespace.clone());
     vmi_metadata.insert("ownerReferences".to_owned(), json!([owner]));
-    let has = |field: &str| matches!(vm["spec"].get(field), Some(Value::Object(_)));
+    let namespace = namespace.as_str().unwrap_or(DEFAULT_NAMESPACE);
+    let cluster = surroundings.cluster;
+    let sources = [&surroundings.instance_types, &cluster.instance_types];
+    let expansion = Expansion::of_vm(vm, namespace, sources);
     let mut spec = template.get("spec").cloned().unwrap_or_default();
-    let defaults = match &mut spec {
-        Value::Object(spec) => {
-            let full_name = full_name(vm).unwrap_or_default();
-            kubevirt_defaults::set_firmware(spec, &full_name, true);
-            kubevirt_defaults::set(spec, has("instancetype"))
-        }
-        _ => Vec::new(),
-    };
-    let added = match &defaults[..] {
-        [] => String::new(),
-        added => format!("with KubeVirt's defaults ({}), ", added.join(", ")),
-    };
-    let mut notes = vec![format!(
-        "this is a VirtualMachine: its spec.template is used, {added}without the cluster's defaults"
-    )];
-    notes.extend(not_applied_note(has("instancetype"), has("preference")));
-    notes.extend(metadata_outside_template(vm));
-    let mut object = json!({
-        "apiVersion": "kubevirt.io/v1",
-        "kind": VMI,
-        "metadata": vmi_metadata,
-        "spec": spec,
-    });
-    if let Value::Object(object) = &mut object {
-        kubevirt_defaults::set_runtime_user(object);
+    let mut defaults = Vec::new();
+    if let Value::Object(spec) = &mut spec {
+        let name = full_name(vm).unwrap_or_default();
+        defaults = set_spec(
+            spec,
+            &mut vmi_metadata,
+            &name,
+            &cluster.architecture,
+            &expansion,
+        )?;
     }
-    let vmi = Vmi::from_json(object.to_string().as_bytes())?;
+    let mut object = Map::from_iter([
+        ("apiVersion".to_owned(), json!("kubevirt.io/v1")),
+        ("kind".to_owned(), json!(VMI)),
+        ("metadata".to_owned(), Value::Object(vmi_metadata)),
+        ("spec".to_owned(), spec),
+    ]);
+    let claims = surroundings.claims.with_templates(vm);
+    let claims_in_use = claims.set_volume_status(&mut object, cluster.binds_claims);
+    kubevirt_defaults::set_runtime_user(&mut object);
+    let vmi = Vmi::from_json(Value::Object(object).to_string().as_bytes())?;
+    let mut notes = expansion.notes;
     notes.extend(unknown_fields(vm, VM));
-    if !has("instancetype") {
+    if !expansion.has_instance_type {
         notes.extend(missing_memory(&vmi));
     }
+    notes.extend(metadata_outside_template(vm));
+    notes.extend(generated_name);
+    notes.push(Note::origin(format!(
+        "this is a VirtualMachine: its spec.template is used, {}",
+        match &defaults[..] {
+            [] => "with the defaults of a cluster".to_owned(),
+            defaults => format!("with the defaults of a cluster ({})", defaults.join(", ")),
+        }
+    )));
     Ok(Manifest {
         vmi,
         is_of_template: true,
         notes,
+        block_volumes: claims_in_use.block_volumes,
+        used: claims_in_use.used,
     })
 }
 
-/// A note about the instance type and the preference, which only the cluster applies.
-fn not_applied_note(has_instance_type: bool, has_preference: bool) -> Option<String> {
-    let unresolved = match (has_instance_type, has_preference) {
-        (false, false) => return None,
-        (true, false) => "its instance type is",
-        (false, true) => "its preference is",
-        (true, true) => "its instance type and its preference are",
-    };
-    Some(format!(
-        "{unresolved} not applied, which only the cluster can do: give what `virtctl expand --vm NAME` prints, or the \
-         VirtualMachineInstance (kubectl get vmi NAME -o yaml)"
-    ))
+/// Sets defaults, instance type and preference, in the order in which a cluster sets them. Returns the names of defaults
+/// for people.
+fn set_spec(
+    spec: &mut Map<String, Value>,
+    metadata: &mut Map<String, Value>,
+    name: &str,
+    architecture: &str,
+    expansion: &Expansion,
+) -> Result<Vec<&'static str>, ManifestError> {
+    let mut stored = Value::Object(std::mem::take(spec));
+    stored_form::store(&mut stored, "VirtualMachineInstanceSpec");
+    if let Value::Object(stored) = stored {
+        *spec = stored;
+    }
+    expansion.set_in_template(spec);
+    kubevirt_defaults::set_in_template(spec, metadata, name, architecture);
+    expansion.set_attached_devices(spec);
+    let mut defaults = kubevirt_defaults::set_before_instance_type(spec);
+    expansion.apply(spec, metadata)?;
+    defaults.extend(kubevirt_defaults::set_in_vmi(
+        spec,
+        metadata,
+        name,
+        architecture,
+    ));
+    Ok(defaults)
 }

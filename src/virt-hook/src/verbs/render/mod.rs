@@ -8,6 +8,7 @@ use domain::hotplug_ports::{DefinitionPlan, HotplugPorts};
 use hook_host::{HookInfo, HookPoint, is_printable};
 use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::collected_hooks::CollectedHooks;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
@@ -23,10 +24,10 @@ Examples:
   kubectl get vmi my-vm -o json | virt-hook render --vmi - --hook smbios.wasm
   virt-hook render --vmi vmi.json --host node.json --options options.json --prepared --hotplug-ports
 
-Host facts are a JSON object; a missing fact has KubeVirt's default:
-  {\"architecture\": \"amd64\", \"allowEmulation\": true, \"kvmAvailable\": false, \"cpuset\": [0, 1],
-   \"ovmfPath\": \"/usr/share/OVMF\", \"containerDiskFormat\": \"qcow2\", \"directIO\": true}
-Without --host, facts are read from this machine, and emulation is allowed.
+Without --options, the options of a default KubeVirt 1.9 cluster apply; --options with {} means none.
+Without --host, architecture, CPUs and KVM are those of this machine, and emulation is allowed; claims beside the VM have the
+volume modes that they ask for. What only a node knows, such as the addresses of GPUs, is made up, with a warning.
+virt-hook host-facts writes a file for --host; a missing fact has KubeVirt's default.
 
 Exit codes:
   0  the XML, or the difference, is on standard output
@@ -62,6 +63,8 @@ pub(crate) struct Arguments {
 pub(crate) struct RenderReport {
     /// Libvirt's name of the domain.
     domain: String,
+    /// The VMI as its hooks see it, with the defaults of a cluster.
+    vmi: Value,
     /// The domain before any hook.
     before: String,
     /// The domain that libvirt would be given.
@@ -97,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
     let input = source.read()?;
     let mut rendered = RenderReport {
         domain: input.invocation.domain.clone(),
+        vmi: serde_json::from_str(&input.vmi).map_err(Failure::internal)?,
         before: input.xml.clone(),
         xml: input.xml.clone(),
         runs: Vec::new(),

@@ -55,6 +55,7 @@ impl Case {
                 vmi_name: None,
                 options: self.file(OPTIONS),
                 host: self.file(HOST),
+                instancetypes: None,
                 prepared: true,
                 policy: self.policy(),
                 pod: self.file(POD),

@@ -1,8 +1,8 @@
 //! The defaults of devices that KubeVirt's API server sets in every VMI.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Object, child, is_set};
+use super::{ARM64, Object, S390X, architecture_of, child, is_set, set_missing};
 
 /// The fields of a disk that name its kind; the object in each has a bus.
 const DISK_TARGETS: [&str; 3] = ["disk", "cdrom", "lun"];
@@ -19,55 +19,76 @@ pub(super) fn set_disk_targets(spec: &mut Object) -> bool {
 }
 
 pub(super) fn set_disk_buses(spec: &mut Object) -> bool {
-    let bus = match spec.get("architecture").and_then(Value::as_str) {
-        Some("arm64" | "s390x") => "virtio",
+    let bus = match architecture_of(spec) {
+        ARM64 | S390X => "virtio",
         _ => "sata",
     };
     let mut is_any_set = false;
     for disk in disks(spec) {
         for name in DISK_TARGETS {
-            let target = disk.get_mut(name).and_then(Value::as_object_mut);
-            if let Some(target) = target.filter(|target| !is_set(target.get("bus"))) {
-                target.insert("bus".to_owned(), bus.into());
-                is_any_set = true;
+            if let Some(Value::Object(target)) = disk.get_mut(name) {
+                is_any_set |= set_missing(target, "bus", bus);
             }
         }
     }
     is_any_set
 }
 
-/// `SetAmd64Watchdog` of `pkg/defaults/amd64.go`; the other architectures have no `i6300esb`.
+/// arm64 has no watchdog.
 pub(super) fn set_watchdog_action(spec: &mut Object) -> bool {
-    if matches!(
-        spec.get("architecture").and_then(Value::as_str),
-        Some("arm64" | "s390x")
-    ) {
-        return false;
-    }
+    let model = match architecture_of(spec) {
+        ARM64 => return false,
+        S390X => "diag288",
+        _ => "i6300esb",
+    };
     let watchdog = spec.get_mut("domain").and_then(|domain| {
         domain
             .get_mut("devices")?
             .get_mut("watchdog")?
             .as_object_mut()
     });
-    let Some(model) = watchdog.and_then(|watchdog| child(watchdog, "i6300esb")) else {
-        return false;
-    };
-    if is_set(model.get("action")) {
-        return false;
-    }
-    model.insert("action".to_owned(), "reset".into());
-    true
+    let model = watchdog.and_then(|watchdog| child(watchdog, model));
+    model.is_some_and(|model| set_missing(model, "action", "reset"))
 }
 
 /// `SetDefaults_CDRomTarget`.
-pub(super) fn set_cdrom_trays(spec: &mut Object) {
+pub(super) fn set_cdrom_drives(spec: &mut Object) {
     let drives = disks(spec).filter_map(|disk| disk.get_mut("cdrom")?.as_object_mut());
     for drive in drives {
-        if !is_set(drive.get("tray")) {
-            drive.insert("tray".to_owned(), "closed".into());
+        if drive.get("readonly").is_none_or(Value::is_null) {
+            drive.insert("readonly".to_owned(), true.into());
+        }
+        set_missing(drive, "tray", "closed");
+    }
+}
+
+/// `SetDefaults_FeatureState` of a disk's block sizes.
+pub(super) fn set_match_volume(spec: &mut Object) {
+    for disk in disks(spec) {
+        let state = disk
+            .get_mut("blockSize")
+            .and_then(|sizes| sizes.get_mut("matchVolume")?.as_object_mut());
+        if let Some(state) = state {
+            turn_on(state);
         }
     }
+}
+
+/// A VMI that asks for an input device gets one, unless it has some.
+pub(super) fn attach_input_device(spec: &mut Object) -> bool {
+    let Some(devices) = super::domain(spec).and_then(|domain| child(domain, "devices")) else {
+        return false;
+    };
+    let is_wanted = devices.get("autoattachInputDevice") == Some(&Value::Bool(true));
+    let has_inputs = match devices.get("inputs") {
+        Some(Value::Array(inputs)) => !inputs.is_empty(),
+        other => is_set(other),
+    };
+    if !is_wanted || has_inputs {
+        return false;
+    }
+    devices.insert("inputs".to_owned(), json!([{"name": "default-0"}]));
+    true
 }
 
 /// `setDefaults_Input`.
@@ -75,10 +96,7 @@ pub(super) fn set_inputs(spec: &mut Object) -> bool {
     let mut is_any_set = false;
     for input in devices(spec, "inputs") {
         for (field, default) in [("bus", "usb"), ("type", "tablet")] {
-            if !is_set(input.get(field)) {
-                input.insert(field.to_owned(), default.into());
-                is_any_set = true;
-            }
+            is_any_set |= set_missing(input, field, default);
         }
     }
     is_any_set
@@ -93,10 +111,12 @@ pub(super) fn set_display_ram_fb(spec: &mut Object) {
             .get_mut("ramFB")?
             .as_object_mut()
     });
-    for state in states {
-        if state.get("enabled").is_none_or(Value::is_null) {
-            state.insert("enabled".to_owned(), true.into());
-        }
+    states.for_each(turn_on);
+}
+
+fn turn_on(state: &mut Object) {
+    if state.get("enabled").is_none_or(Value::is_null) {
+        state.insert("enabled".to_owned(), true.into());
     }
 }
 

@@ -9,7 +9,7 @@ const RUNTIME_USER: u64 = 107;
 
 /// Sets the firmware's UUID, and for the VMI of a VirtualMachine also its serial number. They are random in a cluster;
 /// here they are derived from the name, so that results are reproducible.
-pub(in super::super) fn set_firmware(spec: &mut Object, name: &str, is_of_vm: bool) {
+pub(super) fn set_firmware(spec: &mut Object, name: &str, is_of_vm: bool) {
     let domain = child(spec, "domain");
     let Some(firmware) = domain.and_then(|domain| child(domain, "firmware")) else {
         return;

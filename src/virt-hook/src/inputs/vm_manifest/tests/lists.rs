@@ -1,7 +1,8 @@
 //! Manifests with several VMIs.
 
-use super::super::{LIST_KINDS, read};
-use super::{VM_TEXT, VMI_TEXT, error, only_manifest};
+use super::{VM_TEXT, VMI_TEXT, error, manifests, notes, only_manifest, read};
+
+const LIST_KINDS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineList"];
 
 #[test]
 fn all_items_of_a_list_are_found() {
@@ -28,11 +29,8 @@ fn all_items_of_a_list_are_found() {
         1
     );
     let pod = format!("kind: List\nitems:\n{}\n- kind: Pod\n", item(VMI_TEXT));
-    assert!(
-        error(&pod).starts_with("item 2: this is a Pod, "),
-        "{}",
-        error(&pod)
-    );
+    let note = manifests(&pod).left_out.unwrap().text;
+    assert_eq!(note, "Pod (item 2) is not a VM and is left out");
     let number = format!("kind: List\nitems:\n{}\n- 7\n", item(VMI_TEXT));
     let number = error(&number);
     assert!(
@@ -40,6 +38,11 @@ fn all_items_of_a_list_are_found() {
         "{number}"
     );
     assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
+    let documents = error(&format!("{VMI_TEXT}---\n7\n"));
+    assert!(
+        documents.starts_with("document 2: it holds the number 7"),
+        "{documents}"
+    );
 }
 
 /// `kubectl get --raw` prints lists whose items have no kind.
@@ -55,7 +58,7 @@ fn kind_of_an_object_without_one_is_that_of_its_list_or_is_recognized() {
         let manifest = only_manifest(&list);
         assert_eq!(manifest.vmi.domain_name(), "ns_web");
         assert!(
-            manifest.notes[0].contains("this is a VirtualMachine"),
+            notes(&manifest)[0].contains("this is a VirtualMachine"),
             "{:?}",
             manifest.notes
         );
@@ -68,5 +71,5 @@ fn kind_of_an_object_without_one_is_that_of_its_list_or_is_recognized() {
     let vmi = VMI_TEXT.replace("kind: VirtualMachineInstance\n", "");
     let item = format!("- {}", vmi.trim_end().replace('\n', "\n  "));
     let list = format!("kind: VirtualMachineInstanceList\nitems:\n{item}\n");
-    assert!(only_manifest(&list).notes.is_empty());
+    assert_eq!(notes(&only_manifest(&list)), [""; 0]);
 }

@@ -1,7 +1,6 @@
 //! Files and objects without a usable VMI.
 
-use super::super::read;
-use super::{VMI_TEXT, error, only_manifest};
+use super::{VMI_TEXT, error, notes, only_manifest, read};
 
 #[test]
 fn a_vmi_of_another_api_is_refused() {
@@ -10,7 +9,7 @@ fn a_vmi_of_another_api_is_refused() {
     let reason = "this is a VirtualMachineInstance of example.com/v1, neither";
     assert!(refused.starts_with(reason), "{refused}");
     for version in ["kubevirt.io/v1", "kubevirt.io/v1alpha3"] {
-        assert_eq!(only_manifest(&of(version)).notes, [""; 0]);
+        assert_eq!(notes(&only_manifest(&of(version))), [""; 0]);
     }
 }
 
