@@ -33,10 +33,11 @@ pub(crate) fn image(
 }
 
 fn default_image(secure: bool, protection: Protection) -> Option<FirmwareImage> {
-    let (code, variables) = match (secure, protection) {
-        (true, Protection::Sev | Protection::Snp) => return None,
-        (true, _) => ("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd"),
-        (false, _) => ("OVMF_CODE.fd", "OVMF_VARS.fd"),
+    let (code, variables) = match protection {
+        Protection::None if secure => ("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd"),
+        Protection::None => ("OVMF_CODE.fd", "OVMF_VARS.fd"),
+        // No other image serves these guests.
+        protected => *images_of_protected_guests(protected, secure).first()?,
     };
     Some(FirmwareImage { code, variables })
 }
@@ -61,17 +62,27 @@ fn installed_image(
             ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
             ("OVMF_CODE.secboot.fd", "OVMF_VARS.fd"),
         ],
-        (Protection::Sev, false) => &[(SEV_FIRMWARE, "OVMF_VARS.fd")],
-        (Protection::Snp, false) => &[("OVMF.amdsev.fd", "")],
-        (Protection::Tdx, true) => &[("OVMF.inteltdx.secboot.fd", "")],
-        (Protection::Tdx, false) => &[("OVMF.inteltdx.fd", "")],
-        (Protection::Sev | Protection::Snp, true) => return None,
+        (protected, secure) => images_of_protected_guests(protected, secure),
     };
     let is_installed = |(code, variables): &(&'static str, &'static str)| {
         has(code) && (variables.is_empty() || has(variables))
     };
     let (code, variables) = *images.iter().find(|image| is_installed(image))?;
     Some(FirmwareImage { code, variables })
+}
+
+/// The images for guests with memory encryption, with their variables. SEV has none with secure boot.
+fn images_of_protected_guests(
+    protection: Protection,
+    secure: bool,
+) -> &'static [(&'static str, &'static str)] {
+    match (protection, secure) {
+        (Protection::Sev, false) => &[(SEV_FIRMWARE, "OVMF_VARS.fd")],
+        (Protection::Snp, false) => &[("OVMF.amdsev.fd", "")],
+        (Protection::Tdx, true) => &[("OVMF.inteltdx.secboot.fd", "")],
+        (Protection::Tdx, false) => &[("OVMF.inteltdx.fd", "")],
+        (Protection::Sev | Protection::Snp, true) | (Protection::None, _) => &[],
+    }
 }
 
 #[cfg(test)]
