@@ -10,9 +10,26 @@ use crate::page_blocks::{page, pages, source};
 use crate::shell_script_splitter::commands;
 
 /// All verbs of `virt-hook`.
-const VERBS: [&str; 18] = [
-    "new", "dev", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
-    "replay", "image", "sign", "verify", "push", "pull", "deploy",
+const VERBS: [&str; 19] = [
+    "new",
+    "dev",
+    "inspect",
+    "run",
+    "render",
+    "host-facts",
+    "test",
+    "check",
+    "bench",
+    "compile",
+    "wrap",
+    "serve",
+    "replay",
+    "image",
+    "sign",
+    "verify",
+    "push",
+    "pull",
+    "deploy",
 ];
 
 /// Checks that the page's table of verbs has those that `virt-hook --help` lists, and no other.

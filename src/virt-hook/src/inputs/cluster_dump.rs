@@ -106,8 +106,9 @@ impl DumpFile {
         source.warn(&references, is_of_list);
         source.tell_origin(&references, is_of_list);
         let facts = source.facts_of_entries()?;
+        let mut notes = Vec::new();
         for manifest in manifests {
-            let content = match source.converted_input(&manifest, &facts) {
+            let content = match source.converted_input(&manifest, &facts, &mut notes) {
                 Ok(input) => DumpContent::Vmi(input.into()),
                 Err(Failure::Refused(refusal)) => DumpContent::Refused(error_text(&refusal)),
                 Err(failure) => return Err(failure),
@@ -117,6 +118,7 @@ impl DumpFile {
                 content,
             });
         }
+        source.warn_about_conversions(&notes, is_of_list);
         Ok(())
     }
 }

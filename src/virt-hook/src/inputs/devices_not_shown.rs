@@ -3,13 +3,15 @@
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
+use super::vm_manifest::Note;
+
 /// Maximum number of devices that a note names.
 const MAX_DEVICES: usize = 10;
 /// The prefix of aliases that libvirt leaves alone.
 const USER_ALIAS: &str = "ua-";
 
 /// A note for each kind of devices that is not shown.
-pub(super) fn notes(vmi: &Vmi, xml: &str) -> Vec<String> {
+pub(super) fn notes(vmi: &Vmi, xml: &str) -> Vec<Note> {
     let devices = &vmi.spec.domain.devices;
     let has_alias = |alias: &str| {
         [
@@ -37,29 +39,28 @@ pub(super) fn notes(vmi: &Vmi, xml: &str) -> Vec<String> {
     let disks = disks.filter(|name| !has_alias(name));
     let mut notes = Vec::new();
     if let Some(names) = list(sriov) {
-        notes.push(format!(
+        notes.push(Note::differs("SR-IOV", format!(
             "the SR-IOV interfaces {names} are not shown: a cluster adds them when status.interfaces says that Multus has \
              attached them (infoSource multus-status)"
-        ));
+        )));
     }
     if let Some(names) = list(bound_by_plugins) {
-        notes.push(format!(
+        notes.push(Note::differs("binding plugins", format!(
             "the interfaces {names} are not shown: the cluster's configuration of their binding plugins decides what they are; \
              interfaceDomainAttachment of --options says it, too"
-        ));
+        )));
     }
     let wants_vsock = vmi.value().pointer("/spec/domain/devices/autoattachVSOCK");
     if wants_vsock == Some(&Value::Bool(true)) && !xml.contains("<vsock") {
-        notes.push(
-            "the vsock device is not shown: a cluster adds it with the number in status.VSOCKCID"
-                .to_owned(),
-        );
+        let text =
+            "the vsock device is not shown: a cluster adds it with the number in status.VSOCKCID";
+        notes.push(Note::differs("vsock", text.to_owned()));
     }
     if let Some(names) = list(disks) {
-        notes.push(format!(
+        notes.push(Note::differs("hotplugged disks", format!(
             "the disks {names} are not shown: a cluster adds them when status.volumeStatus says that their volumes are \
              attached"
-        ));
+        )));
     }
     notes
 }

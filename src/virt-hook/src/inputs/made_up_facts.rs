@@ -11,6 +11,8 @@ use kubevirt_api::virtual_machine_options::{
 };
 use kubevirt_api::vmi::Vmi;
 
+use super::vm_manifest::Note;
+
 /// The prefixes of the environment variables of device plugins.
 const PCI: &str = "PCI_RESOURCE_";
 const MEDIATED: &str = "MDEV_PCI_RESOURCE_";
@@ -29,7 +31,7 @@ const MULTUS_STATUS: &str = "multus-status";
 const WAY_OUT: &str = "give others with --host, for which `virt-hook host-facts` writes a template";
 
 /// Completes facts and options for a VMI, and returns a note for each kind of facts that was made up.
-pub(super) fn complete(vmi: &Vmi, options: &mut Options, facts: &mut HostFacts) -> Vec<String> {
+pub(super) fn complete(vmi: &Vmi, options: &mut Options, facts: &mut HostFacts) -> Vec<Note> {
     let mut addresses = MadeUpAddresses::default();
     let mut notes = Vec::new();
     notes.extend(complete_device_plugins(vmi, facts, &mut addresses));
@@ -73,7 +75,7 @@ fn complete_device_plugins(
     vmi: &Vmi,
     facts: &mut HostFacts,
     addresses: &mut MadeUpAddresses,
-) -> Option<String> {
+) -> Option<Note> {
     let devices = &vmi.spec.domain.devices;
     // The number of devices by resource, and whether the resource is of mediated devices.
     let mut wanted: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
@@ -121,9 +123,12 @@ fn complete_device_plugins(
         facts.device_plugins.insert(variable, values.join(","));
     }
     (!made_up.is_empty()).then(|| {
-        format!(
-            "addresses of GPUs and host devices are made up (devicePlugins): {}; {WAY_OUT}",
-            made_up.join(", ")
+        Note::differs(
+            "device plugins",
+            format!(
+                "addresses of GPUs and host devices are made up (devicePlugins): {}; {WAY_OUT}",
+                made_up.join(", ")
+            ),
         )
     })
 }
@@ -133,7 +138,7 @@ fn complete_claimed_devices(
     vmi: &Vmi,
     facts: &mut HostFacts,
     addresses: &mut MadeUpAddresses,
-) -> Option<String> {
+) -> Option<Note> {
     let devices = &vmi.spec.domain.devices;
     let gpus = devices
         .gpus
@@ -163,9 +168,12 @@ fn complete_claimed_devices(
         }
     }
     (!made_up.is_empty()).then(|| {
-        format!(
-            "devices of resource claims are made up (claimedDevices): {}; {WAY_OUT}",
-            made_up.join(", ")
+        Note::differs(
+            "claimed devices",
+            format!(
+                "devices of resource claims are made up (claimedDevices): {}; {WAY_OUT}",
+                made_up.join(", ")
+            ),
         )
     })
 }
@@ -194,7 +202,7 @@ fn add_networks(
     only_attached: bool,
     facts: &mut HostFacts,
     addresses: &mut MadeUpAddresses,
-) -> Option<String> {
+) -> Option<Note> {
     let mut made_up = Vec::new();
     for network in sriov_networks(vmi, only_attached) {
         let info = facts.network_info.get_or_insert_with(NetworkInfo::default);
@@ -211,15 +219,18 @@ fn add_networks(
         });
     }
     (!made_up.is_empty()).then(|| {
-        format!(
-            "addresses of SR-IOV interfaces are made up (networkInfo): {}; {WAY_OUT}",
-            made_up.join(", ")
+        Note::differs(
+            "networks",
+            format!(
+                "addresses of SR-IOV interfaces are made up (networkInfo): {}; {WAY_OUT}",
+                made_up.join(", ")
+            ),
         )
     })
 }
 
 /// Gives a VMI with dedicated CPUs a NUMA node that has enough, unless the options have a topology.
-fn complete_cpus(vmi: &Vmi, options: &mut Options, facts: &mut HostFacts) -> Option<String> {
+fn complete_cpus(vmi: &Vmi, options: &mut Options, facts: &mut HostFacts) -> Option<Note> {
     let cpu = vmi.spec.domain.cpu.as_ref()?;
     let has_topology = options
         .topology
@@ -250,10 +261,13 @@ fn complete_cpus(vmi: &Vmi, options: &mut Options, facts: &mut HostFacts) -> Opt
     options.topology = Some(Topology {
         numa_cells: vec![node(&facts.cpuset, cpu.threads.max(1))],
     });
-    Some(format!(
-        "the dedicated CPUs are those of a made-up NUMA node with the CPUs {} (cpuset); give others with --host, and the node's \
+    Some(Note::differs(
+        "dedicated CPUs",
+        format!(
+            "the dedicated CPUs are those of a made-up NUMA node with the CPUs {} (cpuset); give others with --host, and the node's \
          topology with --options",
-        ranges(&facts.cpuset)
+            ranges(&facts.cpuset)
+        ),
     ))
 }
 
@@ -339,8 +353,8 @@ mod tests {
             "0000:65:03.0"
         );
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].contains("devicePlugins") && notes[0].contains("--host"));
-        assert_eq!(complete(&vmi, &mut Options::default(), &mut facts), [""; 0]);
+        assert!(notes[0].text.contains("devicePlugins") && notes[0].text.contains("--host"));
+        assert_eq!(complete(&vmi, &mut Options::default(), &mut facts), []);
     }
 
     #[test]
@@ -356,11 +370,11 @@ mod tests {
         let notes = complete(&vmi, &mut options, &mut facts);
         assert_eq!(facts.cpuset.len(), 10);
         assert!(facts.cpuset.contains(&1) && facts.cpuset.contains(&4));
-        assert!(notes[0].contains("the CPUs 0-9 (cpuset)"), "{notes:?}");
+        assert!(notes[0].text.contains("the CPUs 0-9 (cpuset)"), "{notes:?}");
         assert_eq!(
             options.topology.as_ref().unwrap().numa_cells[0].cpus.len(),
             10
         );
-        assert_eq!(complete(&vmi, &mut options, &mut facts), [""; 0]);
+        assert_eq!(complete(&vmi, &mut options, &mut facts), []);
     }
 }

@@ -74,7 +74,8 @@ impl VmiSource {
         let is_of_list = all.len() > 1;
         let chosen = self.choose(all)?;
         self.warn(&[&chosen], is_of_list);
-        let converted = self.convert(&chosen, facts)?;
+        let (converted, notes) = self.convert(&chosen, facts)?;
+        self.warn_about_conversions(&[(full_name(&chosen), notes)], is_of_list);
         self.tell(left_out.as_ref());
         self.tell_origin(&[&chosen], is_of_list);
         if self.args.options.is_none() && !self.any_node && self.domain.is_none() {
@@ -105,13 +106,15 @@ impl VmiSource {
         let Manifests { all, left_out } = self.manifests(&facts)?;
         let references: Vec<&Manifest> = all.iter().collect();
         self.warn(&references, all.len() > 1);
+        let mut notes = Vec::new();
         let each: Vec<NamedVmi> = all
             .iter()
             .map(|manifest| NamedVmi {
                 name: full_name(manifest),
-                input: self.converted_input(manifest, &facts),
+                input: self.converted_input(manifest, &facts, &mut notes),
             })
             .collect();
+        self.warn_about_conversions(&notes, all.len() > 1);
         self.tell(left_out.as_ref());
         self.tell_origin(&references, all.len() > 1);
         Ok(each)
@@ -218,19 +221,27 @@ impl VmiSource {
 
     /// Prints each warning once, by importance, with the VMIs that have it if the file is a list.
     pub(super) fn warn(&self, manifests: &[&Manifest], is_of_list: bool) {
-        for text in self.notes(manifests, is_of_list, |note| {
-            note.importance != Importance::Origin
-        }) {
+        let is_warning = |note: &&Note| note.importance != Importance::Origin;
+        for text in self.texts(notes_of(manifests, is_warning), is_of_list) {
             output::warn(&text);
         }
     }
 
     /// Prints each note about where a VMI comes from, as [`Self::warn`] does.
     pub(super) fn tell_origin(&self, manifests: &[&Manifest], is_of_list: bool) {
-        for text in self.notes(manifests, is_of_list, |note| {
-            note.importance == Importance::Origin
-        }) {
+        let is_origin = |note: &&Note| note.importance == Importance::Origin;
+        for text in self.texts(notes_of(manifests, is_origin), is_of_list) {
             output::note(&text);
+        }
+    }
+
+    /// Prints what is made up and what is not shown, as [`Self::warn`] does. Each VMI has its name and notes.
+    pub(super) fn warn_about_conversions(&self, vmis: &[(String, Vec<Note>)], is_of_list: bool) {
+        let notes = vmis
+            .iter()
+            .flat_map(|(name, notes)| notes.iter().map(|note| (name.clone(), note)));
+        for text in self.texts(notes, is_of_list) {
+            output::warn(&text);
         }
     }
 
@@ -242,27 +253,24 @@ impl VmiSource {
         }
     }
 
-    fn notes(
+    /// The texts of notes with the names of their VMIs: each text once, by importance.
+    fn texts<'a>(
         &self,
-        manifests: &[&Manifest],
+        notes: impl Iterator<Item = (String, &'a Note)>,
         is_of_list: bool,
-        is_wanted: impl Fn(&Note) -> bool,
     ) -> Vec<String> {
         let file = input_file::name(&self.args.vmi);
-        let mut notes: Vec<(&Note, Vec<String>)> = Vec::new();
-        for manifest in manifests {
-            for note in manifest.notes.iter().filter(|note| is_wanted(note)) {
-                let is_same = |known: &Note| {
-                    known.text == note.text
-                        || (note.subject.is_some() && known.subject == note.subject)
-                };
-                match notes.iter_mut().find(|(known, _)| is_same(known)) {
-                    Some((_, vmis)) => vmis.push(full_name(manifest)),
-                    None => notes.push((note, vec![full_name(manifest)])),
-                }
+        let mut merged: Vec<(&Note, Vec<String>)> = Vec::new();
+        for (name, note) in notes {
+            let is_same = |known: &Note| {
+                known.text == note.text || (note.subject.is_some() && known.subject == note.subject)
+            };
+            match merged.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((_, vmis)) => vmis.push(name),
+                None => merged.push((note, vec![name])),
             }
         }
-        notes.sort_by_key(|(note, _)| note.importance);
+        merged.sort_by_key(|(note, _)| note.importance);
         let text = |(note, vmis): &(&Note, Vec<String>)| match (&vmis[..], is_of_list) {
             ([first, others @ ..], true) if !others.is_empty() => {
                 format!("{file}: {first} and {} more: {}", others.len(), note.text)
@@ -270,16 +278,18 @@ impl VmiSource {
             ([vmi, ..], true) => format!("{file}: {vmi}: {}", note.text),
             _ => format!("{file}: {}", note.text),
         };
-        notes.iter().map(text).collect()
+        merged.iter().map(text).collect()
     }
 
-    /// Converts the VMI of a manifest.
+    /// Converts the VMI of a manifest, and adds the notes about that.
     pub(super) fn converted_input(
         &self,
         manifest: &Manifest,
         facts: &HostFacts,
+        all_notes: &mut Vec<(String, Vec<Note>)>,
     ) -> Result<VmiInput, Failure> {
-        let xml = self.convert(manifest, facts.clone())?;
+        let (xml, notes) = self.convert(manifest, facts.clone())?;
+        all_notes.push((full_name(manifest), notes));
         self.input(manifest, xml)
     }
 
@@ -301,11 +311,14 @@ impl VmiSource {
         })
     }
 
-    /// The given domain, or the VMI as the launcher converts it. What is made up for it, and what is not shown, is warned
-    /// about.
-    fn convert(&self, manifest: &Manifest, mut facts: HostFacts) -> Result<String, Failure> {
+    /// The given domain, or the VMI as the launcher converts it, with notes about what is made up and what is not shown.
+    fn convert(
+        &self,
+        manifest: &Manifest,
+        mut facts: HostFacts,
+    ) -> Result<(String, Vec<Note>), Failure> {
         if let Some(path) = &self.domain {
-            return domain(path);
+            return Ok((domain(path)?, Vec::new()));
         }
         let name = input_file::name(&self.args.vmi);
         let vmi = &manifest.vmi;
@@ -317,27 +330,35 @@ impl VmiSource {
         let xml = vmi_input::convert(vmi, &options, &facts, self.args.prepared)
             .map_err(|failure| failure.about(&name))?;
         notes.extend(devices_not_shown::notes(vmi, &xml));
-        for note in notes {
-            output::warn(&format!("{name}: {note}"));
-        }
-        Ok(xml)
+        Ok((xml, notes))
     }
+}
+
+/// The notes of manifests with the names of their VMIs.
+fn notes_of<'a>(
+    manifests: &'a [&Manifest],
+    is_wanted: impl Fn(&&Note) -> bool + Copy + 'a,
+) -> impl Iterator<Item = (String, &'a Note)> {
+    manifests.iter().flat_map(move |manifest| {
+        let notes = manifest.notes.iter().filter(is_wanted);
+        notes.map(|note| (full_name(manifest), note))
+    })
 }
 
 /// With a file of host facts, the pod is as the file says, and the claims beside the VM say nothing. A note names the
 /// block devices that the file lacks.
-fn block_volumes_not_in(path: &Path, manifest: &Manifest, facts: &HostFacts) -> Option<String> {
+fn block_volumes_not_in(path: &Path, manifest: &Manifest, facts: &HostFacts) -> Option<Note> {
     let of_manifest = manifest.block_volumes.iter().map(String::as_str);
     let missing: Vec<&str> = of_manifest
         .filter(|volume| !facts.block_volumes.contains(*volume))
         .collect();
     (!missing.is_empty()).then(|| {
-        format!(
+        Note::differs("block volumes", format!(
             "the claims of the volumes {} have the mode Block, but blockVolumes of {} does not have them: they are shown as \
              files",
             missing.join(", "),
             input_file::name(path)
-        )
+        ))
     })
 }
 

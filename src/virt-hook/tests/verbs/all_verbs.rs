@@ -97,8 +97,23 @@ fn terminals_get_colours_unless_no_color_is_set() {
 fn every_verb_has_help() {
     let help = virt_hook(&["--help"]).success_stdout();
     let verbs = [
-        "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
-        "wrap", "image", "sign", "verify", "push", "pull",
+        "new",
+        "check",
+        "inspect",
+        "run",
+        "render",
+        "host-facts",
+        "test",
+        "bench",
+        "compile",
+        "serve",
+        "replay",
+        "wrap",
+        "image",
+        "sign",
+        "verify",
+        "push",
+        "pull",
     ];
     for verb in verbs {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
@@ -162,6 +177,7 @@ fn missing_modules_and_empty_vmis_have_exit_code_2_with_every_verb() {
         &["replay", "/nonexistent.json", "--hook", missing_module],
         &["run", text(&module), "--vmi", text(&empty)],
         &["render", "--vmi", text(&empty)],
+        &["host-facts", text(&empty)],
         &["check", text(&module), "--vmi", text(&empty)],
         &["bench", text(&module), "--vmi", text(&empty)],
     ] {

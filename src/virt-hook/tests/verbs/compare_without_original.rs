@@ -215,3 +215,55 @@ fn without_an_original_the_changes_of_all_vmis_are_shown() {
     let refused = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]);
     assert_ne!(refused.code, 0, "{}{}", refused.out, refused.err);
 }
+
+/// Also as the shell expands a pattern, and as `virt-hook` does.
+#[test]
+fn vmis_are_taken_from_directories_and_patterns() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let named = |name: &str| VMI.replace("name: vm\n", &format!("name: {name}\n"));
+    let a = write(temp_dir.path(), "vms/a.yaml", &named("a"));
+    let b = write(temp_dir.path(), "vms/b.yaml", &named("b"));
+    write(
+        temp_dir.path(),
+        "vms/service.yaml",
+        "kind: Service\nmetadata: {name: s}\n",
+    );
+    let directory = temp_dir.path().join("vms");
+    let pattern = directory.join("?.yaml");
+    for vmis in [
+        &[text(&directory)][..],
+        &[text(&pattern)],
+        &[text(&a), text(&b)],
+    ] {
+        let arguments = [&["compare", "--hook", text(&module), "--vmi"], vmis].concat();
+        let shown = virt_hook(&arguments).success_stdout();
+        assert!(shown.contains("changed  ns/a, ns/b\n"), "{vmis:?}: {shown}");
+        if vmis.len() > 1 {
+            continue;
+        }
+        let checked = virt_hook(&[
+            "check",
+            text(&module),
+            "--without-libvirt",
+            "--vmi",
+            vmis[0],
+            "--verbose",
+        ]);
+        assert!(
+            !checked.out.contains("VMIs "),
+            "{}{}",
+            checked.out,
+            checked.err
+        );
+        assert_ne!(checked.code, 2, "{}{}", checked.out, checked.err);
+    }
+    let missing = directory.join("*.yml");
+    let nothing = virt_hook(&["compare", "--hook", text(&module), "--vmi", text(&missing)]);
+    assert_eq!(nothing.code, 2);
+    assert!(
+        nothing.err.contains("*.yml: no file matches it"),
+        "{}",
+        nothing.err
+    );
+}

@@ -42,6 +42,14 @@ impl Note {
         Self::new(Importance::Differs, text)
     }
 
+    /// A note about a part of the domain that differs. For a list of VMs, notes with the same subject are told once.
+    pub(crate) fn differs(subject: &'static str, text: String) -> Self {
+        Self {
+            subject: Some(subject),
+            ..Self::new(Importance::Differs, text)
+        }
+    }
+
     fn mistake(text: String) -> Self {
         Self::new(Importance::Mistake, text)
     }
@@ -108,25 +116,30 @@ pub(super) fn metadata_outside_template(vm: &Value) -> Option<Note> {
         });
         outside.map(|key| printable(key, MAX_KEY)).collect()
     };
-    let (annotations, labels) = (outside("annotations"), outside("labels"));
-    let parts: Vec<String> = [("annotations", annotations), ("labels", labels)]
-        .into_iter()
-        .filter(|(_, keys)| !keys.is_empty())
-        .map(|(field, keys)| {
-            let omitted = match keys.len().saturating_sub(MAX_FIELDS) {
-                0 => String::new(),
-                omitted => format!(" and {omitted} more"),
-            };
-            let shown: Vec<&str> = keys.iter().take(MAX_FIELDS).map(String::as_str).collect();
-            format!("metadata.{field} {}{omitted}", shown.join(", "))
-        })
-        .collect();
-    (!parts.is_empty()).then(|| Note {
+    let list = |field: &str| {
+        let keys = outside(field);
+        let omitted = match keys.len().saturating_sub(MAX_FIELDS) {
+            0 => String::new(),
+            omitted => format!(" and {omitted} more"),
+        };
+        let shown: Vec<&str> = keys.iter().take(MAX_FIELDS).map(String::as_str).collect();
+        (!keys.is_empty()).then(|| format!("{}{omitted}", shown.join(", ")))
+    };
+    let (first, keys, labels) = match (list("annotations"), list("labels")) {
+        (None, None) => return None,
+        (None, Some(labels)) => ("labels", labels, String::new()),
+        (Some(annotations), None) => ("annotations", annotations, String::new()),
+        (Some(annotations), Some(labels)) => (
+            "annotations",
+            annotations,
+            format!("; nor its metadata.labels: {labels}"),
+        ),
+    };
+    Some(Note {
         importance: Importance::Unseen,
         text: format!(
-            "hooks do not see what the VirtualMachine has and its VMI lacks: {}; what is for hooks belongs in \
-             spec.template.metadata",
-            parts.join("; ")
+            "metadata.{first} of the VirtualMachine are not those of its VMI, and hooks do not see them: {keys}{labels}; those \
+             for hooks belong in spec.template.metadata"
         ),
         subject: Some("metadata outside the template"),
     })

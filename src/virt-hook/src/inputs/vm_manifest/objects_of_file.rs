@@ -79,8 +79,9 @@ fn add<'a>(
         for (index, item) in items.into_iter().flatten().enumerate() {
             add(item, kind, Some(item_place(place.as_ref(), index)), found);
         }
-    } else if fields.is_some_and(openshift_template::is_template) {
-        let (objects, note) = openshift_template::process(value);
+    } else if fields.is_some_and(openshift_template::is_template)
+        && let Some((objects, note)) = openshift_template::process(value)
+    {
         let items = objects.into_iter().enumerate();
         found.extend(items.map(|(index, item)| FileObject {
             value: Cow::Owned(item),

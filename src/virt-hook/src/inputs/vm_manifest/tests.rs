@@ -141,8 +141,8 @@ fn annotations_that_are_not_in_the_template_are_noted_once() {
         labels: {app: web, example.com/usb: on-board, app.kubernetes.io/name: web, name.os.template.kubevirt.io/fedora: x}";
     let text = VM_TEXT.replace("uid: u", &format!("uid: u, {own}"));
     let all = notes(&only_manifest(&text));
-    let note = "hooks do not see what the VirtualMachine has and its VMI lacks: metadata.annotations \
-        smbios.vm.kubevirt.io/baseBoardManufacturer; metadata.labels example.com/usb; what is for hooks belongs in \
+    let note = "metadata.annotations of the VirtualMachine are not those of its VMI, and hooks do not see them: \
+        smbios.vm.kubevirt.io/baseBoardManufacturer; nor its metadata.labels: example.com/usb; those for hooks belong in \
         spec.template.metadata";
     assert_eq!(all[0], note);
     assert_eq!(all.len(), 2, "{all:?}");

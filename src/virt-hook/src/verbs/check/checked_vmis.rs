@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::built_in_vmis;
 use super::check_finding::{CheckVerdict, Finding};
-use crate::inputs::{NamedVmi, VmiInput, VmiSource, input_file};
+use crate::inputs::{ManifestPaths, NamedVmi, VmiInput, VmiSource, input_file};
+use crate::output;
 use crate::verb_failure::{Failure, error_text};
 
 /// A file that marks the VMI beside it as one of a test case that expects an error.
@@ -27,8 +28,9 @@ pub(super) struct CheckedVmis {
 }
 
 impl CheckedVmis {
-    /// Reads the built-in VMIs, then those of the files.
-    pub(super) fn read(files: &[PathBuf]) -> Result<Self, Failure> {
+    /// Reads the built-in VMIs, then those of files, directories and patterns. A file of a directory may have none.
+    pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Failure> {
+        let paths = ManifestPaths::find(paths).map_err(Failure::Usage)?;
         let built_in = built_in_vmis::read()?.into_iter();
         let built_in = built_in.map(|(name, input)| CheckedVmi {
             name: name.to_owned(),
@@ -40,8 +42,14 @@ impl CheckedVmis {
             vmis: built_in.collect(),
             refused: Vec::new(),
         };
-        for path in files {
+        for path in &paths.files {
             all.add(path)?;
+        }
+        for path in &paths.of_directories {
+            match all.add(path) {
+                Err(failure @ Failure::Usage(_)) => output::note(&failure.line()),
+                result => result?,
+            }
         }
         Ok(all)
     }

@@ -78,8 +78,9 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
-    /// A VMI that the hook changes, JSON or YAML, in addition to the built-in ones. May be repeated
-    #[arg(long, value_name = "FILE")]
+    /// VMIs that the hook changes, in addition to the built-in ones: a file, a directory with files, or a quoted pattern
+    /// for their names. May be repeated
+    #[arg(long, value_name = "FILE_OR_DIR")]
     vmi: Vec<PathBuf>,
     #[command(flatten)]
     grants: GrantArgs,

@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     /// The original: a module, a sidecar-shim script, or a sidecar's socket
     #[arg(long, value_name = "FILE")]
     original: Option<PathBuf>,
-    /// A file with one or more VMIs. May be repeated
-    #[arg(long, value_name = "FILE", required_unless_present = "vmi_dir")]
+    /// Files with VMIs, directories with such files, or patterns for their names. May be repeated
+    #[arg(long, value_name = "FILE_OR_DIR", num_args = 1.., required_unless_present = "vmi_dir")]
     vmi: Vec<PathBuf>,
     /// A directory with files of VMIs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
