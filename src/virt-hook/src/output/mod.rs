@@ -152,7 +152,12 @@ fn print_error_line(line: &str) {
 }
 
 fn print_json(mut document: Value) -> Result<(), Failure> {
-    for (field, messages) in [("warnings", &WARNINGS), ("notes", &NOTES)] {
+    // As on standard error, a failure has no notes.
+    let mut messages_by_field = vec![("warnings", &WARNINGS)];
+    if document["ok"] == true {
+        messages_by_field.push(("notes", &NOTES));
+    }
+    for (field, messages) in messages_by_field {
         let messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
         if !messages.is_empty() {
             document[field] = json!(*messages);
