@@ -12,11 +12,11 @@ const BLOCK: &str = "Block";
 const FILESYSTEM: &str = "Filesystem";
 
 /// What a file says about claims.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Claims(Vec<Claim>);
 
 /// What a file says about a claim.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Claim {
     /// The object's kind and name; `None` for a template of the VM itself.
     title: Option<String>,
@@ -56,8 +56,8 @@ impl Claims {
         Self(claims.collect())
     }
 
-    /// Adds the claims of a VirtualMachine's DataVolume templates, which come first.
-    pub(super) fn with_templates(&self, vm: &Value) -> Self {
+    /// The claims of a VirtualMachine's DataVolume templates.
+    pub(super) fn of_templates(vm: &Value) -> Self {
         let templates = vm.pointer("/spec/dataVolumeTemplates");
         let templates = templates.and_then(Value::as_array);
         let claims = templates.into_iter().flatten().filter_map(|template| {
@@ -65,13 +65,14 @@ impl Claims {
             let spec = claim_of_data_volume(template)?;
             Some(Claim::new(None, None, name, spec))
         });
-        Self(claims.chain(self.0.iter().cloned()).collect())
+        Self(claims.collect())
     }
 
-    /// Finds the claims of the VMI's volumes. If they are bound, and the file says something about one, the volumes get a
+    /// Finds the claims of the VMI's volumes, first among those of its VirtualMachine's templates. If they are bound, and the file says something about one, the volumes get a
     /// status; a volume that is attached while the VM runs has none.
     pub(super) fn set_volume_status(
         &self,
+        of_templates: &Self,
         vmi: &mut Map<String, Value>,
         are_bound: bool,
     ) -> ClaimsInUse {
@@ -90,7 +91,8 @@ impl Claims {
                 continue;
             }
             let mut status = json!({"name": volume_name, "target": ""});
-            if let Some(claim) = self.of_volume(volume, &namespace) {
+            let claim = of_templates.of_volume(volume, &namespace);
+            if let Some(claim) = claim.or_else(|| self.of_volume(volume, &namespace)) {
                 is_any_known = true;
                 status["persistentVolumeClaimInfo"] = claim.status();
                 if claim.is_block {

@@ -325,9 +325,11 @@ fn vmi(
     {
         let name = full_name(&Value::Object(vmi.clone())).unwrap_or_default();
         let defaults = set_defaults_of_vmi(vmi, &name, &surroundings.cluster.architecture);
-        claims_in_use = surroundings
-            .claims
-            .set_volume_status(vmi, surroundings.cluster.binds_claims);
+        claims_in_use = surroundings.claims.set_volume_status(
+            &Claims::default(),
+            vmi,
+            surroundings.cluster.binds_claims,
+        );
         kubevirt_defaults::set_runtime_user(vmi);
         if !defaults.is_empty() {
             notes.push(Note::origin(format!(

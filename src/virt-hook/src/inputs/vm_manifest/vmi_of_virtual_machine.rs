@@ -3,6 +3,7 @@
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value, json};
 
+use super::claims_beside_vm::Claims;
 use super::instance_types::Expansion;
 use super::manifest_notes::{metadata_outside_template, missing_memory, unknown_fields};
 use super::{
@@ -70,8 +71,11 @@ pub(super) fn vmi_from_template(
         ("metadata".to_owned(), Value::Object(vmi_metadata)),
         ("spec".to_owned(), spec),
     ]);
-    let claims = surroundings.claims.with_templates(vm);
-    let claims_in_use = claims.set_volume_status(&mut object, cluster.binds_claims);
+    let claims_in_use = surroundings.claims.set_volume_status(
+        &Claims::of_templates(vm),
+        &mut object,
+        cluster.binds_claims,
+    );
     kubevirt_defaults::set_runtime_user(&mut object);
     let vmi = Vmi::from_json(Value::Object(object).to_string().as_bytes())?;
     let mut notes = expansion.notes;
@@ -93,7 +97,7 @@ pub(super) fn vmi_from_template(
         is_of_template: true,
         notes,
         block_volumes: claims_in_use.block_volumes,
-        used: claims_in_use.used,
+        used: [claims_in_use.used, expansion.used].concat(),
     })
 }
 

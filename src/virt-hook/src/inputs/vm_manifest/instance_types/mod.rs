@@ -54,7 +54,15 @@ struct Key {
 
 /// Instance types and preferences in addition to those that KubeVirt installs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct InstanceTypes(Arc<BTreeMap<Key, Object>>);
+pub(crate) struct InstanceTypes(Arc<BTreeMap<Key, Given>>);
+
+/// An instance type or a preference of a file.
+#[derive(Debug, Clone)]
+struct Given {
+    /// The object's kind and name.
+    title: String,
+    spec: Object,
+}
 
 static OF_KUBEVIRT: LazyLock<BTreeMap<Key, Object>> = LazyLock::new(|| {
     let mut all = BTreeMap::new();
@@ -90,6 +98,8 @@ pub(super) struct Expansion {
     /// Annotations that name them.
     annotations: Vec<(&'static str, String)>,
     pub(super) has_instance_type: bool,
+    /// The kinds and names of those that are in the file of the VM.
+    pub(super) used: Vec<String>,
     /// Notes about those that are not known here.
     pub(super) notes: Vec<Note>,
 }
@@ -121,12 +131,16 @@ impl InstanceTypes {
                 namespace: (!is_of_cluster).then(|| namespace.to_owned()),
                 name: text("name")?.to_owned(),
             };
-            Some((key, object.value.get("spec")?.as_object()?.clone()))
+            let given = Given {
+                title: format!("{} {}", object.kind()?, key.name),
+                spec: object.value.get("spec")?.as_object()?.clone(),
+            };
+            Some((key, given))
         });
         Self(Arc::new(found.collect()))
     }
 
-    fn find(&self, key: &Key) -> Option<&Object> {
+    fn find(&self, key: &Key) -> Option<&Given> {
         let anywhere = || {
             let namespace = key.namespace.as_ref().map(|_| String::new());
             self.0.get(&Key {
@@ -166,7 +180,8 @@ impl Expansion {
             };
             expansion.has_instance_type |= what == What::InstanceType;
             match found(what, matcher, namespace, sources) {
-                Ok((key, spec)) => {
+                Ok((key, spec, title)) => {
+                    expansion.used.extend(title);
                     let annotation = what.annotation(key.namespace.is_none());
                     expansion.annotations.push((annotation, key.name));
                     let slot = match what {
@@ -255,13 +270,14 @@ impl What {
     }
 }
 
-/// What a matcher of a VirtualMachine refers to; or a note that it is not known here.
+/// What a matcher of a VirtualMachine refers to, with its title if it is in the first source, which is the file of the VM; or
+/// a note that it is not known here.
 fn found(
     what: What,
     matcher: &Object,
     namespace: &str,
     sources: [&InstanceTypes; 2],
-) -> Result<(Key, Object), Note> {
+) -> Result<(Key, Object, Option<String>), Note> {
     let text = |field: &str| matcher.get(field).and_then(Value::as_str);
     let not_applied = |reason: String| {
         Err(Note::not_applied(format!(
@@ -292,9 +308,13 @@ fn found(
         namespace: (!is_of_cluster).then(|| namespace.to_owned()),
         name: name.to_owned(),
     };
-    let known = sources.into_iter().find_map(|source| source.find(&key));
-    match known.or_else(|| OF_KUBEVIRT.get(&key)) {
-        Some(spec) => Ok((key, spec.clone())),
+    let [of_file, others] = sources;
+    if let Some(Given { title, spec }) = of_file.find(&key) {
+        return Ok((key, spec.clone(), Some(title.clone())));
+    }
+    let given = others.find(&key).map(|given| &given.spec);
+    match given.or_else(|| OF_KUBEVIRT.get(&key)) {
+        Some(spec) => Ok((key, spec.clone(), None)),
         None => not_applied(format!(
             "{name} is not one that KubeVirt 1.9 installs; give its file with --instancetypes, what `virtctl expand --vm NAME` \
              prints, or the VirtualMachineInstance (kubectl get vmi NAME -o yaml)"

@@ -260,6 +260,11 @@ fn own_instance_types_come_from_the_same_file_or_another() {
     assert_eq!(memory(&text, Some(&own("1.5Gi"))), "1536Mi");
     let beside = format!("{}---\n{text}", own("2Gi"));
     assert_eq!(memory(&beside, Some(&own("1Gi"))), "2Gi");
+    let note = manifests(&beside, None).unwrap().left_out.unwrap().text;
+    assert_eq!(
+        note,
+        "VirtualMachineInstancetype own (document 1) is used for the VM"
+    );
     assert!(InstanceTypes::read(b"kind: Secret\n").is_err());
     for (kind, note) in [
         (
