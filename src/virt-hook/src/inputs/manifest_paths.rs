@@ -86,8 +86,8 @@ fn matches(name: &str, pattern: &str) -> bool {
     // The lengths of the pattern's beginnings that match the name so far.
     let mut matched = vec![false; pattern.len() + 1];
     matched[0] = true;
-    for at in 0..pattern.len() {
-        matched[at + 1] = matched[at] && pattern[at] == '*';
+    for (at, expected) in pattern.iter().enumerate() {
+        matched[at + 1] = matched[at] && *expected == '*';
     }
     for character in name {
         let mut next = vec![false; pattern.len() + 1];
