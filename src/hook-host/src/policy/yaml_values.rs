@@ -48,7 +48,7 @@ pub(crate) struct Sha256(pub(crate) String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dangerous {
     /// The nodes that the pattern names, set to values that meet its condition.
-    Path(ConditionedPath),
+    Path(Box<ConditionedPath>),
     /// All nodes of a kind.
     Kind(DangerKind),
 }
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for DangerousVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Dangerous, E> {
         if text.starts_with('/') {
             let path = ConditionedPath::parse(text).map_err(E::custom)?;
-            return Ok(Dangerous::Path(path));
+            return Ok(Dangerous::Path(Box::new(path)));
         }
         let kind = text.parse::<DangerKind>();
         kind.map(Dangerous::Kind).map_err(E::custom)
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for DangerousVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Dangerous, A::Error> {
         let path = ConditionedPath::deserialize(MapAccessDeserializer::new(entries))?;
-        Ok(Dangerous::Path(path))
+        Ok(Dangerous::Path(Box::new(path)))
     }
 }
 

@@ -66,7 +66,7 @@ impl Record {
         let layer = |entry: &GrantEntry| -> Result<Layer, RecordReadError> {
             // A record can come from an untrusted source, so its patterns have the limits of all other patterns.
             let paths = entry.patterns.iter();
-            let paths = paths.map(|path| ConditionedPath::deserialize(path));
+            let paths = paths.map(ConditionedPath::deserialize);
             let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
             let paths = paths
                 .collect::<Result<_, _>>()

@@ -65,7 +65,7 @@ impl AllowList<'_, WithPosition<Dangerous>> {
         let mut layer = Layer::new(Vec::new(), self.origin);
         for value in self.values {
             match value.get() {
-                Dangerous::Path(path) => layer.paths.push(path.clone()),
+                Dangerous::Path(path) => layer.paths.push(path.as_ref().clone()),
                 Dangerous::Kind(kind) => layer.granted_dangers.push(*kind),
             }
         }
