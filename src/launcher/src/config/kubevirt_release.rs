@@ -28,7 +28,6 @@ pub struct KubeVirtRelease {
 
 impl KubeVirtRelease {
     /// The release for a launcher in this image, and the warnings with which it would start: for `--version --json`.
-    #[must_use]
     pub fn of_image() -> (Result<KubeVirtRelease, UnsupportedRelease>, Vec<String>) {
         let setting = std::env::var("VIRT_LAUNCHER_KUBEVIRT_VERSION").ok();
         let file = Path::new(DEFAULTS_DIRECTORY).join("kubevirt-version");

@@ -74,7 +74,7 @@ pub(super) fn topology(
         Preferred::Spread(_, ratio) => ratio,
         _ => 1,
     };
-    if vcpus % divisor != 0 {
+    if !vcpus.is_multiple_of(divisor) {
         return Err(ManifestError::InstanceType(format!(
             "its instance type has {vcpus} vCPUs, which its preference cannot spread: they are no multiple of {divisor}"
         )));
