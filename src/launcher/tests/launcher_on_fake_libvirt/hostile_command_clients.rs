@@ -30,6 +30,8 @@ const PING: &str = "/kubevirt.cmd.v1.Cmd/Ping";
 const CLIENT_BYTES: u64 = 8_000_000;
 /// What all clients together may cost: the limit of messages, and 128 connections.
 const ALL_CLIENTS_BYTES: u64 = 28_000_000;
+/// How often the same is done to the launcher.
+const ATTEMPTS: usize = 4;
 /// How long to wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for the end.
@@ -168,15 +170,20 @@ async fn measure_clients_that_read_nothing() {
     for (name, connections, settings, attack) in attacks {
         let allowed = ALL_CLIENTS_BYTES.min(CLIENT_BYTES * connections);
         let before = memory("VmRSS:") - memory("RssFile:");
-        // The allocator may keep what the first attempt has cost. The second one must not add to it.
-        let first = cost_of_clients(&launcher, connections, settings, &attack, before).await;
-        let second = cost_of_clients(&launcher, connections, settings, &attack, before).await;
-        println!("{name}: on {connections} connections {first} bytes, and a second time {second}");
-        assert!(first <= allowed, "{name}: {first} bytes");
-        let added = second.saturating_sub(first);
+        // The allocator may keep what attempts have cost, which varies with how the requests meet. The last one must not
+        // add to it.
+        let mut costs = Vec::new();
+        for _ in 0..ATTEMPTS {
+            costs.push(cost_of_clients(&launcher, connections, settings, &attack, before).await);
+        }
+        println!("{name}: on {connections} connections {costs:?} bytes");
+        let last = costs.pop().unwrap_or_default();
+        let most = costs.into_iter().max().unwrap_or_default();
+        assert!(most <= allowed, "{name}: {most} bytes");
+        let added = last.saturating_sub(most);
         assert!(
             added <= CLIENT_BYTES / 2,
-            "{name}: {first} bytes, then {second}"
+            "{name}: {most} bytes, then {last}"
         );
     }
 }
