@@ -22,6 +22,8 @@ use crate::handwritten_module::editing_module;
 use crate::served_sidecar::{Pod, RunningServe, TEST_TIMEOUT, XML, stock_launcher_client, vmi};
 
 const DEFINE: &str = "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain";
+/// How often the same is done to the process.
+const ATTEMPTS: usize = 4;
 /// What a client that reads nothing may cost.
 const CLIENT_BYTES: u64 = 8_000_000;
 /// What all clients together may cost: the limit of messages, and 128 connections.
@@ -178,9 +180,10 @@ async fn client_that_reads_nothing_costs_at_most_8_mb_which_are_given_back() {
     for (name, connections, settings, attack) in attacks() {
         let allowed = ALL_CLIENTS_BYTES.min(CLIENT_BYTES * connections);
         let before = memory(&served, "VmRSS:") - memory(&served, "RssFile:");
-        // The allocator may keep what the first attempt has cost. The second one must not add to it.
+        // The allocator may keep what attempts have cost, which varies with how the requests meet. The last one must not
+        // add to it.
         let mut costs = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..ATTEMPTS {
             fs::write(format!("/proc/{}/clear_refs", served.pid()), "5").unwrap();
             let socket = pod.socket();
             let clients = (0..connections).map(|_| attack.run(&socket, settings));
@@ -195,9 +198,14 @@ async fn client_that_reads_nothing_costs_at_most_8_mb_which_are_given_back() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         println!("{name}: on {connections} connections {costs:?} bytes");
-        assert!(costs[0] <= allowed, "{name}: {costs:?} bytes");
-        let added = costs[1].saturating_sub(costs[0]);
-        assert!(added <= CLIENT_BYTES / 2, "{name}: {costs:?} bytes");
+        let last = costs.pop().unwrap_or_default();
+        let most = costs.into_iter().max().unwrap_or_default();
+        assert!(most <= allowed, "{name}: {most} bytes");
+        let added = last.saturating_sub(most);
+        assert!(
+            added <= CLIENT_BYTES / 2,
+            "{name}: {most} bytes, then {last}"
+        );
     }
     served.terminate();
     served.wait_for_end(0).await;
