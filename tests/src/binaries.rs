@@ -62,11 +62,10 @@ const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 /// The path of `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` is set.
 pub fn static_virt_hook() -> Result<PathBuf> {
     if !is_prebuilt() {
-        let arguments = ["build", "--profile", "demo", "--package", "virt-hook"];
-        cargo(&[&arguments[..], &["--target", STATIC_TARGET]].concat())
+        cargo(&["build", "--package", "virt-hook", "--target", STATIC_TARGET])
             .context("scripts/setup installs what a static build needs")?;
     }
-    let path = target_dir().join(STATIC_TARGET).join("demo/virt-hook");
+    let path = target_dir().join(STATIC_TARGET).join("debug/virt-hook");
     if !path.is_file() {
         bail!(
             "{} is not built; unset TESTS_PREBUILT, or build it as scripts/test does",
