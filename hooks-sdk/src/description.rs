@@ -60,8 +60,30 @@ struct Wishes {
 /// A path that the hook changes, and what it writes there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PathWish {
+    /// As in the description. It is written when it is added, so that modules without conditions do not contain how conditions
+    /// are written.
+    json: String,
+    #[cfg(not(target_family = "wasm"))]
     path: String,
+    #[cfg(not(target_family = "wasm"))]
     condition: Option<ValueCondition>,
+}
+
+impl Wishes {
+    fn add_paths(&mut self, paths: Vec<String>) {
+        self.paths.extend(paths.into_iter().map(|path| PathWish {
+            json: quoted(&path),
+            #[cfg(not(target_family = "wasm"))]
+            path,
+            #[cfg(not(target_family = "wasm"))]
+            condition: None,
+        }));
+    }
+}
+
+/// A text in JSON.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 impl Description {
@@ -126,11 +148,9 @@ impl Description {
     /// its own attributes.
     #[must_use]
     pub fn with_paths(mut self, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
-        let paths = paths.into_iter().map(|path| PathWish {
-            path: path.as_ref().to_owned(),
-            condition: None,
-        });
-        self.wishes().paths.extend(paths);
+        let mut texts = Vec::new();
+        add(&mut texts, paths);
+        self.wishes().add_paths(texts);
         self
     }
 
@@ -154,8 +174,12 @@ impl Description {
         path: impl Into<String>,
         condition: ValueCondition,
     ) -> Description {
+        let path = path.into();
         self.wishes().paths.push(PathWish {
-            path: path.into(),
+            json: format!("{{\"path\":{}{}}}", quoted(&path), condition.json_members()),
+            #[cfg(not(target_family = "wasm"))]
+            path,
+            #[cfg(not(target_family = "wasm"))]
             condition: Some(condition),
         });
         self
@@ -238,7 +262,6 @@ impl Description {
     /// add some 8 KB to each module.
     #[doc(hidden)]
     pub fn to_json(&self) -> String {
-        let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let point = |(point, priority): &(HookPoint, Option<i32>)| {
             let priority = priority.unwrap_or(self.priority);
             format!("{{\"name\":\"{}\",\"priority\":{priority}}}", point.name())
@@ -259,17 +282,7 @@ impl Description {
                 .collect();
             let migration = optional("migration", &parameters);
             let pod = optional("pod", &wishes.pod);
-            let paths = wishes.paths.iter().map(|wish| match &wish.condition {
-                None => quoted(&wish.path),
-                Some(condition) => {
-                    format!(
-                        "{{\"path\":{}{}}}",
-                        quoted(&wish.path),
-                        condition.json_members()
-                    )
-                }
-            });
-            let paths: Vec<String> = paths.collect();
+            let paths: Vec<&str> = wishes.paths.iter().map(|wish| wish.json.as_str()).collect();
             format!(
                 ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}{pod}}}",
                 paths.join(","),

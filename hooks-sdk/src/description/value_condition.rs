@@ -1,5 +1,6 @@
 //! Conditions on the values that a hook writes to a path.
 
+use super::quoted;
 #[cfg(not(target_family = "wasm"))]
 use super::validation;
 
@@ -83,7 +84,6 @@ impl ValueCondition {
 
     /// The members of the wish behind its path, each after a comma.
     pub(super) fn json_members(&self) -> String {
-        let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let mut members = String::new();
         if let Some(directory) = &self.below {
             members += &format!(",\"below\":{}", quoted(directory));
