@@ -282,7 +282,8 @@ impl Description {
                 .collect();
             let migration = optional("migration", &parameters);
             let pod = optional("pod", &wishes.pod);
-            let paths: Vec<&str> = wishes.paths.iter().map(|wish| wish.json.as_str()).collect();
+            let paths = wishes.paths.iter().map(|wish| wish.json.clone());
+            let paths: Vec<String> = paths.collect();
             format!(
                 ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}{pod}}}",
                 paths.join(","),
