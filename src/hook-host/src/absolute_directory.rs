@@ -2,10 +2,19 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::printable::check_printable;
+use crate::printable::{UnprintableText, check_printable};
+
+/// Why a text is no directory of a wish or policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DirectoryError {
+    #[error(transparent)]
+    Unprintable(#[from] UnprintableText),
+    #[error("{0:?} is not an absolute path without `.` and `..`")]
+    NotAbsolute(String),
+}
 
 /// Parses the path of a directory, which must be absolute and without `.` and `..`.
-pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, DirectoryError> {
     check_printable("directory", text)?;
     let path = Path::new(text);
     let has_only_names = path
@@ -14,9 +23,7 @@ pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
     if path.is_absolute() && has_only_names && !text.split('/').any(|part| part == ".") {
         Ok(path.components().collect())
     } else {
-        Err(format!(
-            "{text:?} is not an absolute path without `.` and `..`"
-        ))
+        Err(DirectoryError::NotAbsolute(text.to_owned()))
     }
 }
 

@@ -8,16 +8,17 @@ mod value_condition;
 
 use std::fmt;
 
-use domain_xml::PathPattern;
 use domain_xml::host::{LastStep, last_step};
+use domain_xml::{PathError, PathPattern};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::absolute_directory::absolute_directory;
-use crate::printable::check_printable;
+use crate::absolute_directory::{DirectoryError, absolute_directory};
+use crate::printable::{UnprintableText, check_printable};
 pub use value_condition::ValueCondition;
+use value_condition::ValueConditionError;
 
 /// Maximum length of a path pattern in bytes.
 const MAX_PATTERN_BYTES: usize = 1024;
@@ -35,8 +36,34 @@ pub struct ConditionedPath {
 
 /// Why a path, or its condition, is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConditionedPathError(String);
+#[error(transparent)]
+pub struct ConditionedPathError(#[from] Reason);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Reason {
+    #[error("a path of {0} bytes, more than {MAX_PATTERN_BYTES}")]
+    Long(usize),
+    #[error(transparent)]
+    Unprintable(#[from] UnprintableText),
+    #[error(transparent)]
+    Syntax(#[from] PathError),
+    #[error("path `{path}` has {count} predicates, more than {MAX_PREDICATES}")]
+    Predicates { path: String, count: usize },
+    #[error("path `{0}` does not begin with /domain/")]
+    Elsewhere(String),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error("path `{path}`: {reason}")]
+    Condition {
+        path: String,
+        reason: ValueConditionError,
+    },
+    #[error(
+        "path `{0}` ends in a wildcard, and a condition is about one value: end the path in the name of an attribute or \
+         element"
+    )]
+    Wildcard(String),
+}
 
 impl From<PathPattern> for ConditionedPath {
     fn from(pattern: PathPattern) -> Self {
@@ -56,8 +83,7 @@ impl ConditionedPath {
 
     /// Parses a path without a condition.
     pub fn parse(text: &str) -> Result<Self, ConditionedPathError> {
-        let pattern = domain_pattern(text).map_err(ConditionedPathError)?;
-        Ok(Self::from(pattern))
+        Ok(Self::from(domain_pattern(text)?))
     }
 
     /// The path of the attributes of the element in which the pattern ends: a wish for an element includes its own
@@ -70,7 +96,7 @@ impl ConditionedPath {
         Self::parse(&format!("{}/@*", self.path())).ok()
     }
 
-    fn new(fields: Fields) -> Result<Self, String> {
+    fn new(fields: Fields) -> Result<Self, Reason> {
         let Fields {
             path,
             below,
@@ -81,14 +107,15 @@ impl ConditionedPath {
         let pattern = domain_pattern(&path)?;
         let below = below.map(|dir| absolute_directory(&dir)).transpose()?;
         let condition =
-            ValueCondition::new(below, one_of, matches, at_most.map(|maximum| maximum.0))
-                .map_err(|reason| format!("path `{path}`: {reason}"))?;
+            ValueCondition::new(below, one_of, matches, at_most.map(|maximum| maximum.0)).map_err(
+                |reason| Reason::Condition {
+                    path: path.clone(),
+                    reason,
+                },
+            )?;
         // The values of several nodes would be as many things under one condition.
         if last_step(&pattern) == LastStep::Wildcard {
-            return Err(format!(
-                "path `{path}` ends in a wildcard, and a condition is about one value: end the path in the name of an \
-                 attribute or element"
-            ));
+            return Err(Reason::Wildcard(path));
         }
         Ok(Self {
             pattern,
@@ -113,13 +140,13 @@ impl fmt::Display for ConditionedPath {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Fields {
     path: String,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     below: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     one_of: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     matches: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     at_most: Option<Maximum>,
 }
 
@@ -127,7 +154,7 @@ struct Fields {
 struct Maximum(u64);
 
 /// A key without a value, or with `null`, would be no condition, so it is not one that is left out.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
@@ -208,25 +235,22 @@ impl Serialize for ConditionedPath {
 
 /// Parses a path pattern, which must start with `/domain/`. Length and number of predicates are limited, because a
 /// pattern is matched against every element that a hook changes.
-fn domain_pattern(text: &str) -> Result<PathPattern, String> {
+fn domain_pattern(text: &str) -> Result<PathPattern, Reason> {
     if text.len() > MAX_PATTERN_BYTES {
-        let length = text.len();
-        return Err(format!(
-            "a path of {length} bytes, more than {MAX_PATTERN_BYTES}"
-        ));
+        return Err(Reason::Long(text.len()));
     }
     check_printable("path", text)?;
-    let pattern = PathPattern::parse(text).map_err(|error| error.to_string())?;
+    let pattern = PathPattern::parse(text)?;
     if pattern.predicates() > MAX_PREDICATES {
-        let count = pattern.predicates();
-        return Err(format!(
-            "path `{text}` has {count} predicates, more than {MAX_PREDICATES}"
-        ));
+        return Err(Reason::Predicates {
+            path: text.to_owned(),
+            count: pattern.predicates(),
+        });
     }
     if text.starts_with("/domain/") {
         Ok(pattern)
     } else {
-        Err(format!("path `{text}` does not begin with /domain/"))
+        Err(Reason::Elsewhere(text.to_owned()))
     }
 }
 

@@ -49,12 +49,23 @@ pub fn is_printable(c: char) -> bool {
         )
 }
 
+/// A text of a module or policy has unprintable characters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {text:?} has unprintable characters")]
+pub(crate) struct UnprintableText {
+    what: &'static str,
+    text: String,
+}
+
 /// Refuses unprintable characters in a text of a module or policy. Such texts are printed as a policy that operators
 /// copy, and some unprintable characters end a line in YAML.
-pub(crate) fn check_printable(what: &str, text: &str) -> Result<(), String> {
+pub(crate) fn check_printable(what: &'static str, text: &str) -> Result<(), UnprintableText> {
     match text.chars().all(is_printable) {
         true => Ok(()),
-        false => Err(format!("{what} {text:?} has unprintable characters")),
+        false => Err(UnprintableText {
+            what,
+            text: text.to_owned(),
+        }),
     }
 }
 

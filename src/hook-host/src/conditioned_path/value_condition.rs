@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::printable::{check_printable, is_printable, printable};
+use crate::printable::{UnprintableText, check_printable, is_printable, printable};
 
 /// Maximum length in bytes of a value that meets a condition: that of a path in Linux.
 pub(super) const MAX_VALUE_BYTES: usize = 4096;
@@ -26,6 +26,29 @@ const MAX_COMPILED_BYTES: usize = 64 << 10;
 const MAX_NESTING: u32 = 16;
 /// Maximum length of a value in messages, in bytes.
 const MAX_SHOWN: usize = 160;
+
+/// Why something is no condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ValueConditionError {
+    #[error(
+        "there is no condition: add below, one-of, matches or at-most, or write the path alone"
+    )]
+    Missing,
+    #[error(transparent)]
+    Unprintable(#[from] UnprintableText),
+    #[error("one-of lists nothing, which no value is: leave out the path")]
+    NoValues,
+    #[error("one-of: {0} values, more than {MAX_VALUES}")]
+    TooManyValues(usize),
+    #[error("one-of: a value of {0} bytes, more than {MAX_VALUE_BYTES}")]
+    LongValue(usize),
+    #[error("matches: an expression of {0} bytes, more than {MAX_EXPRESSION_BYTES}")]
+    LongExpression(usize),
+    #[error("matches: {0:?} is too large an expression: write fewer or smaller repetitions")]
+    LargeExpression(String),
+    #[error("matches: {expression:?} is not a regular expression: {reason}")]
+    NoExpression { expression: String, reason: String },
+}
 
 /// What a value must be; at least one of these, all of which must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,12 +80,9 @@ impl ValueCondition {
         one_of: Option<Vec<String>>,
         matches: Option<String>,
         at_most: Option<u64>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ValueConditionError> {
         if below.is_none() && one_of.is_none() && matches.is_none() && at_most.is_none() {
-            return Err(
-                "there is no condition: add below, one-of, matches or at-most, or write the path alone"
-                    .to_owned(),
-            );
+            return Err(ValueConditionError::Missing);
         }
         if let Some(values) = &one_of {
             check_values(values)?;
@@ -169,12 +189,9 @@ impl fmt::Display for ValueCondition {
 }
 
 impl WholeMatch {
-    fn compile(expression: String) -> Result<Self, String> {
+    fn compile(expression: String) -> Result<Self, ValueConditionError> {
         if expression.len() > MAX_EXPRESSION_BYTES {
-            let length = expression.len();
-            return Err(format!(
-                "matches: an expression of {length} bytes, more than {MAX_EXPRESSION_BYTES}"
-            ));
+            return Err(ValueConditionError::LongExpression(expression.len()));
         }
         check_printable("expression", &expression)?;
         let compile = |text: &str| {
@@ -185,13 +202,13 @@ impl WholeMatch {
                 .nest_limit(MAX_NESTING)
                 .build();
             regex.map_err(|error| match error {
-                regex::Error::CompiledTooBig(_) => format!(
-                    "matches: {expression:?} is too large an expression: write fewer or smaller repetitions"
-                ),
-                error => format!(
-                    "matches: {expression:?} is not a regular expression: {}",
-                    printable(&last_line(&error.to_string()), MAX_SHOWN)
-                ),
+                regex::Error::CompiledTooBig(_) => {
+                    ValueConditionError::LargeExpression(expression.clone())
+                }
+                error => ValueConditionError::NoExpression {
+                    expression: expression.clone(),
+                    reason: printable(&last_line(&error.to_string()), MAX_SHOWN),
+                },
             })
         };
         // Alone too, so that an expression such as `a)|(b` cannot end the group of the anchors.
@@ -210,21 +227,17 @@ fn last_line(error: &str) -> String {
     reason.trim_start_matches("error: ").to_owned()
 }
 
-fn check_values(values: &[String]) -> Result<(), String> {
+fn check_values(values: &[String]) -> Result<(), ValueConditionError> {
     if values.is_empty() {
-        return Err("one-of lists nothing, which no value is: leave out the path".to_owned());
+        return Err(ValueConditionError::NoValues);
     }
     if values.len() > MAX_VALUES {
-        let count = values.len();
-        return Err(format!("one-of: {count} values, more than {MAX_VALUES}"));
+        return Err(ValueConditionError::TooManyValues(values.len()));
     }
     for value in values {
         check_printable("value", value)?;
         if value.len() > MAX_VALUE_BYTES {
-            let length = value.len();
-            return Err(format!(
-                "one-of: a value of {length} bytes, more than {MAX_VALUE_BYTES}"
-            ));
+            return Err(ValueConditionError::LongValue(value.len()));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{DescriptionError, member_error, shorten, unknown_name};
 use crate::absolute_directory::absolute_directory;
-use crate::printable::check_printable;
+use crate::printable::{UnprintableText, check_printable};
 use crate::{ConditionedPath, MigrationParameter, PodPattern, PodPatternError};
 
 /// Maximum number of wishes in each list.
@@ -141,7 +141,7 @@ fn pod_pattern(text: &str) -> Result<PodPattern, DescriptionError> {
     })
 }
 
-fn config_key(text: &str) -> Result<String, String> {
+fn config_key(text: &str) -> Result<String, UnprintableText> {
     check_printable("key", text)?;
     Ok(text.to_owned())
 }

@@ -124,7 +124,9 @@ deserialize_from_text!(SigningDate, |text| text
     .map_err(|error: crate::SigningDateError| error.to_string()));
 deserialize_from_text!(PodPattern, |text| PodPattern::parse(text)
     .map_err(|error| error.to_string()));
-deserialize_from_text!(Directory, |text| absolute_directory(text).map(Directory));
+deserialize_from_text!(Directory, |text| absolute_directory(text)
+    .map(Directory)
+    .map_err(|error| error.to_string()));
 
 struct DangerousVisitor;
 
