@@ -50,12 +50,13 @@ fn main() -> ExitCode {
 /// `--version`, or `--version --json`.
 fn print_version(text: &clap::Error) -> ! {
     if std::env::args().any(|argument| argument == "--json") {
-        let (kubevirt, warnings) = virt_launcher::KubeVirtRelease::of_image();
+        let kubevirt = virt_launcher::KubeVirtRelease::of_image();
+        let found = kubevirt.as_ref().ok();
         let version = serde_json::json!({
             "version": VERSION,
-            "kubevirt": kubevirt.as_ref().ok().map(|release| release.version.to_string()),
+            "kubevirt": found.map(|release| release.version.to_string()),
+            "warnings": Vec::from_iter(found.and_then(|release| release.warning())),
             "reason": kubevirt.map_or_else(|error| error.to_string(), |release| release.to_string()),
-            "warnings": warnings,
         });
         // A pipe that nobody reads is no failure of the launcher.
         let _ = writeln!(std::io::stdout(), "{version}");

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use domain::kubevirt_version::{KubeVirtVersion, Support, UnsupportedRelease};
 
-use super::Flags;
 use super::flag_default_files::DEFAULTS_DIRECTORY;
+use super::{ConfigError, Flags};
 
 /// The file in which KubeVirt's images name their release.
 pub(super) const VERSION_FILE: &str = "/.version";
@@ -27,28 +27,24 @@ pub struct KubeVirtRelease {
 }
 
 impl KubeVirtRelease {
-    /// The release for a launcher in this image, and the warnings with which it would start: for `--version --json`.
-    pub fn of_image() -> (Result<KubeVirtRelease, UnsupportedRelease>, Vec<String>) {
-        let setting = std::env::var("VIRT_LAUNCHER_KUBEVIRT_VERSION").ok();
-        let file = Path::new(DEFAULTS_DIRECTORY).join("kubevirt-version");
-        let setting = setting.or_else(|| std::fs::read_to_string(file).ok());
-        let setting = setting
-            .as_deref()
-            .map(str::trim)
-            .filter(|text| !text.is_empty());
-        let mut warnings = Vec::new();
-        let release = Self::find(setting, Path::new(VERSION_FILE), &mut warnings);
-        (release, warnings)
+    /// The release for a launcher in this image that virt-controller gives no flags: for `--version --json`.
+    ///
+    /// # Errors
+    /// As those of [`Config::read`](super::Config::read).
+    pub fn of_image() -> Result<KubeVirtRelease, ConfigError> {
+        let flags = Flags::read(&["virt-launcher".into()])?;
+        let flags = flags.with_defaults_from(Path::new(DEFAULTS_DIRECTORY));
+        let setting = flags.kubevirt_version.as_deref();
+        Ok(Self::find(setting, Path::new(VERSION_FILE))?)
     }
 
-    /// The release that `setting` or else the image's file names. Adds to `warnings` where it is not known for sure.
+    /// The release that `setting` or else the image's file names.
     ///
     /// # Errors
     /// [`UnsupportedRelease`] if the release is too old, or the setting is not a release.
     pub(super) fn find(
         setting: Option<&str>,
         file: &Path,
-        warnings: &mut Vec<String>,
     ) -> Result<KubeVirtRelease, UnsupportedRelease> {
         let found = std::fs::read_to_string(file).ok();
         let found = found
@@ -59,34 +55,41 @@ impl KubeVirtRelease {
             (Some(setting), _) => (setting, "--kubevirt-version".to_owned()),
             (None, Some(found)) => (found, file.display().to_string()),
             (None, None) => {
-                return Ok(Self::assumed(
-                    format!("{} is missing", file.display()),
-                    warnings,
-                ));
+                return Ok(Self::assumed(format!("{} is missing", file.display())));
             }
         };
         match KubeVirtVersion::supporting(release) {
-            Ok(Support { version, is_newer }) => {
-                let reason = format!("{place} says {release}");
-                if is_newer {
-                    warnings.push(format!(
-                        "{reason}, which is newer than the versions of KubeVirt that this launcher knows: it behaves as \
-                         that of {version}, and skips flags that it does not know"
-                    ));
-                }
-                Ok(Self {
-                    version,
-                    is_newer,
-                    is_assumed: false,
-                    reason,
-                })
-            }
+            Ok(Support { version, is_newer }) => Ok(Self {
+                version,
+                is_newer,
+                is_assumed: false,
+                reason: format!("{place} says {release}"),
+            }),
             // Builds without a release have other texts there.
             Err(UnsupportedRelease::NotARelease(text)) if setting.is_none() => {
-                Ok(Self::assumed(format!("{place} says {text:?}"), warnings))
+                Ok(Self::assumed(format!("{place} says {text:?}")))
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Why the version may not be the cluster's, if it may not.
+    pub fn warning(&self) -> Option<String> {
+        let Self {
+            version, reason, ..
+        } = self;
+        if self.is_newer {
+            return Some(format!(
+                "{reason}, which is newer than the versions of KubeVirt that this launcher knows: it behaves as that of \
+                 {version}, and skips flags that it does not know"
+            ));
+        }
+        self.is_assumed.then(|| {
+            format!(
+                "the cluster's version of KubeVirt is not known: {reason}. The launcher behaves as that of {version}; \
+                 /etc/virt-launcher/kubevirt-version can name another"
+            )
+        })
     }
 
     /// What the command line says of another version, if anything: an image for one version in a cluster of another.
@@ -107,14 +110,9 @@ impl KubeVirtRelease {
         })
     }
 
-    fn assumed(reason: String, warnings: &mut Vec<String>) -> Self {
-        let version = KubeVirtVersion::default();
-        warnings.push(format!(
-            "the cluster's version of KubeVirt is not known: {reason}. The launcher behaves as that of {version}; \
-             /etc/virt-launcher/kubevirt-version can name another"
-        ));
+    fn assumed(reason: String) -> Self {
         Self {
-            version,
+            version: KubeVirtVersion::default(),
             is_newer: false,
             is_assumed: true,
             reason,
@@ -142,9 +140,12 @@ mod tests {
         if let Some(text) = file {
             std::fs::write(&path, text).unwrap();
         }
-        let mut warnings = Vec::new();
-        let found = KubeVirtRelease::find(setting, &path, &mut warnings);
-        (found.map_err(|error| error.to_string()), warnings)
+        let found = KubeVirtRelease::find(setting, &path);
+        let warning = found.as_ref().ok().and_then(KubeVirtRelease::warning);
+        (
+            found.map_err(|error| error.to_string()),
+            Vec::from_iter(warning),
+        )
     }
 
     #[test]

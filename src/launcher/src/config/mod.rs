@@ -116,26 +116,20 @@ impl Config {
         version: &Path,
     ) -> Result<Config, ConfigError> {
         let mut warnings = Vec::new();
-        let (flags, newer_flags) = match Flags::read_known(arguments)? {
-            // What would be skipped is refused, unless the cluster is newer.
-            (flags, skipped) if skipped.is_empty() => (flags, None),
-            skipping => (skipping.0, Some(skipping.1)),
-        };
+        let (flags, newer_flags) = Flags::read_known(arguments)?;
         let flags = flags.with_defaults_from(defaults);
-        let setting = flags.kubevirt_version.as_deref();
+        let kubevirt = KubeVirtRelease::find(flags.kubevirt_version.as_deref(), version)?;
         let standalone_vmi = environment("STANDALONE_VMI");
-        let kubevirt = KubeVirtRelease::find(setting, version, &mut warnings)?;
-        if standalone_vmi.is_some() {
-            // There is no cluster whose version could differ.
-            warnings.clear();
-        }
-        if let Some(skipped) = newer_flags {
+        // A standalone launcher has no cluster whose version could differ.
+        warnings.extend(kubevirt.warning().filter(|_| standalone_vmi.is_none()));
+        if !newer_flags.is_empty() {
             if !kubevirt.is_newer {
+                // An error, which names the first of them.
                 Flags::read(arguments)?;
             }
             warnings.push(format!(
                 "flags that are not known are skipped: {}",
-                skipped.join(", ")
+                newer_flags.join(", ")
             ));
         }
         warnings.extend(kubevirt.contradiction(&flags));

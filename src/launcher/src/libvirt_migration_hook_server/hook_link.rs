@@ -15,7 +15,8 @@ const CLIENT_PATH: &str = "/usr/bin/libvirt-hook-client";
 pub(crate) enum HookLinkError {
     /// The hook's program does not exist.
     #[error(
-        "--libvirt-hook-server-and-client needs {CLIENT_PATH}, which is virt-hook under another name: {0}"
+        "--libvirt-hook-server-and-client, which KubeVirt always means from v1.10 on, needs {CLIENT_PATH}, which is virt-hook \
+         under another name: {0}"
     )]
     MissingClient(io::Error),
     /// The link could not be made.
@@ -28,8 +29,8 @@ pub(crate) enum HookLinkError {
     },
 }
 
-/// Links libvirt's hook to the program, and replaces an existing hook. `is_required` is the flag
-/// `--libvirt-hook-server-and-client`. Without it a failure is only logged, for images without the program or with a
+/// Links libvirt's hook to the program, and replaces an existing hook. `is_required` is whether the cluster
+/// wants arriving domains edited. Otherwise a failure is only logged, for images without the program or with a
 /// read-only directory; hooks then have no effect on a VM that arrives by a migration.
 ///
 /// # Errors
