@@ -54,11 +54,11 @@ struct Key {
 
 /// Instance types and preferences in addition to those that KubeVirt installs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct InstanceTypes(Arc<BTreeMap<Key, Given>>);
+pub(crate) struct InstanceTypes(Arc<BTreeMap<Key, TypeOrPreference>>);
 
 /// An instance type or a preference of a file.
 #[derive(Debug, Clone)]
-struct Given {
+struct TypeOrPreference {
     /// The object's kind and name.
     title: String,
     spec: Object,
@@ -131,16 +131,16 @@ impl InstanceTypes {
                 namespace: (!is_of_cluster).then(|| namespace.to_owned()),
                 name: text("name")?.to_owned(),
             };
-            let given = Given {
+            let entry = TypeOrPreference {
                 title: format!("{} {}", object.kind()?, key.name),
                 spec: object.value.get("spec")?.as_object()?.clone(),
             };
-            Some((key, given))
+            Some((key, entry))
         });
         Self(Arc::new(found.collect()))
     }
 
-    fn find(&self, key: &Key) -> Option<&Given> {
+    fn find(&self, key: &Key) -> Option<&TypeOrPreference> {
         let anywhere = || {
             let namespace = key.namespace.as_ref().map(|_| String::new());
             self.0.get(&Key {
@@ -309,11 +309,11 @@ fn found(
         name: name.to_owned(),
     };
     let [of_file, others] = sources;
-    if let Some(Given { title, spec }) = of_file.find(&key) {
+    if let Some(TypeOrPreference { title, spec }) = of_file.find(&key) {
         return Ok((key, spec.clone(), Some(title.clone())));
     }
-    let given = others.find(&key).map(|given| &given.spec);
-    match given.or_else(|| OF_KUBEVIRT.get(&key)) {
+    let spec = others.find(&key).map(|entry| &entry.spec);
+    match spec.or_else(|| OF_KUBEVIRT.get(&key)) {
         Some(spec) => Ok((key, spec.clone(), None)),
         None => not_applied(format!(
             "{name} is not one that KubeVirt 1.9 installs; give its file with --instancetypes, what `virtctl expand --vm NAME` \
