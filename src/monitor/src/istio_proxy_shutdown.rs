@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::json_log_lines;
+use crate::listening_ports;
 
 /// The addresses of `localhost`: a pod may have only IPv4 or only IPv6.
 const LOCALHOST: [IpAddr; 2] = [
@@ -42,7 +43,9 @@ struct Proxy {
 
 impl Proxy {
     fn end(&self) {
-        if !self.is_present() {
+        // KubeVirt's masquerade passes on to the guest what is sent to `localhost`. A guest that is off answers nothing, and
+        // what another guest listens to is none of the monitor's business.
+        if !listening_ports::is_listened_to(self.health_port) || !self.is_present() {
             return;
         }
         if let Err(error) = retry(is_busy, || self.quit()) {

@@ -16,6 +16,7 @@ mod generated_file_removal;
 mod istio_proxy_shutdown;
 mod json_log_lines;
 mod launcher_process;
+mod listening_ports;
 mod qemu_and_passt_log_dump;
 mod qemu_shutdown;
 mod signal_wait;
