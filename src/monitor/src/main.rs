@@ -3,7 +3,7 @@
 //! ended, the monitor cleans up and exits with virt-launcher's code.
 //!
 //! ```text
-//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ generated files or (keep) ─▶ exit
+//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ generated files or (keep) ─▶ last word ─▶ exit
 //!            └ reap, forward the first signal
 //! ```
 //!
@@ -15,6 +15,7 @@ mod flags;
 mod generated_file_removal;
 mod istio_proxy_shutdown;
 mod json_log_lines;
+mod last_word;
 mod launcher_process;
 mod listening_ports;
 mod qemu_and_passt_log_dump;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     let signals = match Signals::register() {
         Ok(signals) => signals,
         Err(error) => {
-            json_log_lines::error(&format!("registering for signals: {error}"));
+            last_word::leave(&format!("registering for signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     let flags = match Flags::parse(env::args_os().skip(1)) {
         Ok(flags) => flags,
         Err(error) => {
-            json_log_lines::error(&error);
+            last_word::leave(&error);
             return ExitCode::from(USAGE_ERROR);
         }
     };
@@ -73,6 +74,9 @@ fn main() -> ExitCode {
         );
     }
     json_log_lines::info("virt-launcher-monitor: Exiting...");
+    if code != 0 {
+        last_word::repeat();
+    }
     ExitCode::from(code)
 }
 
@@ -86,7 +90,7 @@ fn run(flags: &Flags, signals: &Signals) -> u8 {
     match Launcher::start(&flags.launcher_arguments) {
         Ok(launcher) => watch(&launcher, signals),
         Err(error) => {
-            json_log_lines::error(&format!("failed to run virt-launcher: {error}"));
+            last_word::leave(&format!("failed to run virt-launcher: {error}"));
             1
         }
     }
