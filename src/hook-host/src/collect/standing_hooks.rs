@@ -71,6 +71,10 @@ impl StandingModules {
             kind: file.kind,
             stamp: file.stamp,
         };
+        let named = |reason| {
+            let directory = self.directory.display();
+            format!("standing hook {directory}/{}: {reason}", file.id)
+        };
         match probe.attempt(&attempt).await {
             ProbeResult::Ready(mut hook) => {
                 hook.info.ready_after = started.elapsed();
@@ -80,14 +84,10 @@ impl StandingModules {
                 log_ready(&hook, true);
                 Ok(*hook)
             }
+            ProbeResult::Refused(reason) => Err(CollectError::Refused(named(reason))),
             ProbeResult::NotReady(reason)
             | ProbeResult::Flawed(reason)
-            | ProbeResult::Refused(reason)
-            | ProbeResult::Fatal(reason) => Err(CollectError::Unusable(format!(
-                "standing hook {}/{}: {reason}",
-                self.directory.display(),
-                file.id
-            ))),
+            | ProbeResult::Fatal(reason) => Err(CollectError::Unusable(named(reason))),
         }
     }
 
