@@ -8,7 +8,8 @@
 //!      ├─delete of a VM that could not start─▶ exit 0
 //!      └─signal─▶ exit 0      └─signal─▶ [stopping]: virt-handler, or else the launcher, asks the guest to power off;
 //!                                        QEMU is killed when the grace period ends, or at once while the VM is still
-//!                                        arriving from another pod ─▶ exit 0
+//!                                        arriving from another pod ─QEMU ended─▶ exit 0, or
+//!                                        [stopped] if virt-handler asked ─domain gone, time is up─▶ exit 0
 //! ```
 //!
 //! virt-handler controls the end of a VM: it requests the shutdown and deletes the domain, and the launcher waits for
@@ -27,6 +28,9 @@ pub(crate) use steps_and_endings::{Ending, Step};
 const HANDLER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait for virt-handler to delete the domain of a VM that has ended.
 const HANDLER_DELETE_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same after a signal. A virt-handler that has asked the guest to power off sends its delete when it reads how the VM
+/// ended; if the launcher were gone then, the VMI would get an event `SyncFailed`.
+const HANDLER_DELETE_TIMEOUT_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 /// How often a kill is repeated until the domain is down.
 const KILL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -38,6 +42,8 @@ enum Stage {
     Watching,
     /// The launcher ends the VM.
     Stopping,
+    /// The launcher has ended the VM, and virt-handler is about to delete it.
+    Stopped,
     /// The VM has ended, and virt-handler is to delete it.
     Ended,
     /// The launcher is to exit.
@@ -50,7 +56,10 @@ pub(crate) struct Lifetime {
     config: LifetimeConfig,
     stage: Stage,
     phase: Phase,
+    /// virt-handler or the launcher has asked the guest to power off.
     power_off_requested: bool,
+    /// virt-handler has asked first.
+    handler_acts: bool,
 }
 
 impl Lifetime {
@@ -61,6 +70,7 @@ impl Lifetime {
             stage: Stage::Waiting,
             phase: Phase::Absent,
             power_off_requested: false,
+            handler_acts: false,
         };
         (
             lifetime,
@@ -77,6 +87,7 @@ impl Lifetime {
             Input::Phase(phase) => self.observe_phase(phase),
             Input::Signal { is_guest_here } => self.observe_signal(is_guest_here),
             Input::PowerOffRequested => {
+                self.handler_acts |= !self.power_off_requested;
                 self.power_off_requested = true;
                 Vec::new()
             }
@@ -101,6 +112,13 @@ impl Lifetime {
                 self.stage = Stage::Watching;
                 vec![Step::Arm(Timer::QemuStart, self.config.qemu_timeout)]
             }
+            (Stage::Stopping, Phase::Down) if self.handler_acts => {
+                self.stage = Stage::Stopped;
+                vec![
+                    Step::RunShutdownHooks,
+                    Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT_AFTER_SIGNAL),
+                ]
+            }
             (Stage::Stopping, Phase::Down) => self.exit(Ending::Clean),
             (Stage::Waiting | Stage::Watching, Phase::Down) => self.observe_vm_end(),
             _ => Vec::new(),
@@ -124,7 +142,7 @@ impl Lifetime {
     /// source. During a graceful shutdown it would arrive, and then be shut down.
     fn observe_signal(&mut self, is_guest_here: bool) -> Vec<Step> {
         match (self.stage, self.phase) {
-            (Stage::Stopping | Stage::Exited, _) => Vec::new(),
+            (Stage::Stopping | Stage::Stopped | Stage::Exited, _) => Vec::new(),
             (Stage::Watching, Phase::Active) if !is_guest_here => self.kill(),
             (Stage::Watching, Phase::Active) => self.stop(),
             _ => self.exit(Ending::Clean),
@@ -184,7 +202,7 @@ impl Lifetime {
                     Step::Arm(Timer::GracePeriod, KILL_RETRY_INTERVAL),
                 ]
             }
-            (Timer::HandlerDelete, Stage::Ended) => self.exit(Ending::Clean),
+            (Timer::HandlerDelete, Stage::Ended | Stage::Stopped) => self.exit(Ending::Clean),
             _ => Vec::new(),
         }
     }

@@ -172,6 +172,31 @@ fn launcher_does_not_ask_the_guest_if_virt_handler_does() {
 }
 
 #[test]
+fn delete_that_follows_virt_handlers_shutdown_is_waited_for_a_moment_after_a_signal() {
+    for inputs in [
+        [ACTIVE, SIGNAL, Input::PowerOffRequested, DOWN],
+        [ACTIVE, Input::PowerOffRequested, SIGNAL, DOWN],
+    ] {
+        let (mut lifetime, steps) = after(CONFIG, &inputs);
+        let wait = Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT_AFTER_SIGNAL);
+        assert_eq!(steps, [Step::RunShutdownHooks, wait]);
+        assert_eq!(lifetime.observe(GONE), clean_exit());
+        let (mut lifetime, _) = after(CONFIG, &inputs);
+        let expired = Input::Expired(Timer::HandlerDelete);
+        assert_eq!(lifetime.observe(expired), clean_exit());
+    }
+    // The launcher's own request comes back as an input, too.
+    let own = [
+        ACTIVE,
+        SIGNAL,
+        Input::Expired(Timer::HandlerShutdown),
+        Input::PowerOffRequested,
+        DOWN,
+    ];
+    assert_eq!(after(CONFIG, &own).1, clean_exit());
+}
+
+#[test]
 fn standalone_launcher_asks_the_guest_at_once_and_does_not_wait_for_a_delete() {
     let (_, steps) = after(STANDALONE, &[ACTIVE, SIGNAL]);
     assert_eq!(steps[1], Step::RequestPowerOff);
