@@ -17,17 +17,22 @@ use super::{
 };
 use crate::guest_agent;
 use crate::jobs;
+use crate::logging::RepeatedFailures;
 use crate::manager::{Command, Manager, SyncRequest};
 use crate::notify::Warning;
 
 /// The only version of the command service.
 const COMMAND_VERSION: u32 = 1;
 
+/// The probe, in the log.
+const GUEST_PING: &str = "guest agent ping";
+
 /// The command service, which virt-handler calls.
 #[derive(Clone)]
 pub(crate) struct CommandService {
     manager: Manager,
     vm_stats_collector: bool,
+    failures: Arc<RepeatedFailures>,
 }
 
 impl CommandService {
@@ -36,6 +41,7 @@ impl CommandService {
         CommandService {
             manager,
             vm_stats_collector,
+            failures: Arc::default(),
         }
     }
 
@@ -92,7 +98,8 @@ impl CommandService {
     /// The response to a request about another VM than this launcher's.
     fn require_own_vm(&self, vmi: &Vmi) -> Result<(), Response> {
         self.manager.require_own_vm(vmi).map_err(|error| {
-            tracing::error!(reason = error.message(), "a request is refused");
+            self.failures
+                .log("a request about another VM", &error.message());
             failed(error.message())
         })
     }
@@ -216,9 +223,18 @@ impl Cmd for CommandService {
             timeout_seconds,
         } = &request;
         match guest_agent::ping(&vm.client, domain_name, *timeout_seconds, migrates).await {
-            Ok(()) => reply(success()),
+            Ok(()) => {
+                self.failures.forget(GUEST_PING);
+                reply(success())
+            }
             Err(error) => {
-                tracing::warn!(reason = %error, "guest agent ping failed");
+                let reason = error.to_string();
+                match self.failures.count(GUEST_PING, &reason) {
+                    1 => tracing::warn!(reason, "{GUEST_PING} failed"),
+                    times => {
+                        tracing::warn!("{GUEST_PING} failed {times} times, for the same reason");
+                    }
+                }
                 vm.notifier.warning(&Warning {
                     reason: "GuestAgentPingFailed",
                     message: format!("GuestAgentPing probe failed for VMI {}", vm.identity.name),

@@ -2,6 +2,7 @@
 //! launcher logs keep working. No task waits for its reader.
 
 mod json_line;
+mod repeated_failures;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
@@ -14,6 +15,8 @@ use tracing::span::{Attributes, Id};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+
+pub(crate) use repeated_failures::RepeatedFailures;
 
 /// The VirtualMachineInstance that the log lines are about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

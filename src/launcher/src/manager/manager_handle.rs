@@ -18,6 +18,7 @@ use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use super::vm_phase_and_migration_role::Phase;
+use crate::logging::RepeatedFailures;
 use crate::supervised_tasks::Supervisor;
 
 /// Capacity of the driver's inbox. It can be small, since the driver takes out messages at once.
@@ -31,6 +32,7 @@ pub struct Manager {
     last_id: Arc<AtomicU64>,
     /// Limits the background attach of host devices to one at a time.
     host_device_attach_slot: Arc<Semaphore>,
+    failures: Arc<RepeatedFailures>,
 }
 
 impl Manager {
@@ -44,6 +46,7 @@ impl Manager {
             inbox,
             last_id: Arc::default(),
             host_device_attach_slot: Arc::new(Semaphore::new(1)),
+            failures: Arc::default(),
         }
     }
 
@@ -110,6 +113,9 @@ impl Manager {
             }
             outcome => outcome,
         };
+        if outcome.is_ok() {
+            self.failures.forget(name);
+        }
         match &outcome {
             Ok(CommandSuccess::Changed) => tracing::info!("{name}: done"),
             // virt-handler repeats requests that describe the desired VM, every few seconds.
@@ -117,7 +123,7 @@ impl Manager {
                 tracing::debug!("{name}: nothing to do");
             }
             Ok(CommandSuccess::Unchanged) => tracing::info!("{name}: nothing to do"),
-            Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
+            Err(error) => self.failures.log(name, &error.message()),
         }
         outcome
     }
