@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use virt_launcher::{
     Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
-    VERSION, logging, process_lifecycle, termination_message,
+    NamedVm, VERSION, error_chain, logging, process_lifecycle, termination_message,
 };
 
 /// Number of async worker threads. Two suffice, because a launcher mostly waits.
@@ -37,13 +37,34 @@ fn main() -> ExitCode {
             print_version(&error)
         }
         Err(ConfigError::CommandLine(error)) if !error.use_stderr() => error.exit(),
-        Err(error) => {
-            termination_message::write(&error.to_string());
-            match error {
-                ConfigError::CommandLine(error) => error.exit(),
-                error => clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit(),
-            }
+        Err(error) => refuse(error, early),
+    }
+}
+
+/// Ends with an error of the configuration, about which virt-handler is told.
+fn refuse(error: ConfigError, early: EarlySignals) -> ! {
+    termination_message::write(&error.to_string());
+    if let Some(vm) = NamedVm::of_process() {
+        // The other lines of an error of the command line show its usage.
+        let text = error.to_string();
+        let reason = text.lines().next().unwrap_or_default();
+        let error = anyhow::anyhow!("the launcher's configuration: {reason}");
+        let vmi = logging::LoggedVmi {
+            name: vm.name.clone(),
+            namespace: vm.namespace.clone(),
+            uid: vm.uid.clone(),
+        };
+        let told = logging::start(0, vmi)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| on_runtime(process_lifecycle::refuse_configuration(&vm, &error, early)));
+        if let Err(error) = told {
+            tracing::error!("virt-handler cannot be told: {error:#}");
         }
+        logging::flush();
+    }
+    match error {
+        ConfigError::CommandLine(error) => error.exit(),
+        error => clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).exit(),
     }
 }
 
@@ -84,11 +105,12 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match run(config, early) {
+    match on_runtime(process_lifecycle::run(config, early)) {
         Ok(()) => 0,
         Err(error) => {
-            tracing::error!("{error:#}");
-            termination_message::write(&format!("{error:#}"));
+            let reason = error_chain(error.as_ref());
+            tracing::error!("{reason}");
+            termination_message::write(&reason);
             match error.downcast_ref() {
                 Some(InstanceLockError::Refused { .. }) => DIRECTORIES_IN_USE,
                 _ => 1,
@@ -104,15 +126,15 @@ fn exit_without_handlers(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())
 }
 
-/// Runs the launcher on an async runtime.
-fn run(config: Config, early: EarlySignals) -> anyhow::Result<()> {
+/// Runs a launcher's work on an async runtime.
+fn on_runtime(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_keep_alive(BLOCKING_THREAD_IDLE_TIME)
         .enable_all()
         .build()?;
-    let result = runtime.block_on(process_lifecycle::run(config, early));
+    let result = runtime.block_on(work);
     // Threads are not awaited, because a call that hangs in libvirt must not keep the process.
     runtime.shutdown_background();
     result

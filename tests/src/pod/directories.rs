@@ -11,6 +11,8 @@ use crate::launcher_user::LauncherUser;
 
 /// The user of QEMU in KubeVirt's image.
 const QEMU_USER: LauncherUser = LauncherUser::Nonroot;
+/// The file that is `/dev/termination-log` in the pod.
+const TERMINATION_LOG: &str = "termination-log";
 
 impl Pod {
     pub(super) fn create_directories(&self) -> Result<()> {
@@ -31,6 +33,9 @@ impl Pod {
         }
         self.write_daemon_configuration()?;
         fs::write(root.join("pod.sh"), include_str!("pod.sh"))?;
+        let termination_log = root.join(TERMINATION_LOG);
+        fs::write(&termination_log, "")?;
+        fs::set_permissions(termination_log, fs::Permissions::from_mode(0o666))?;
         // Kubernetes creates emptyDirs of a pod with fsGroup 107 with this owner and mode.
         for name in [
             "kubevirt",
@@ -44,6 +49,13 @@ impl Pod {
             create_owned_dir(&root.join("run").join(name), QEMU_USER, 0o2777)?;
         }
         Ok(())
+    }
+
+    /// Why the pod has ended, as the kubelet reads it.
+    pub fn termination_message(&self) -> Result<String> {
+        Ok(fs::read_to_string(
+            self.directory.path().join(TERMINATION_LOG),
+        )?)
     }
 
     /// The hooks directory. The first call creates it, since only a pod with hooks has one.

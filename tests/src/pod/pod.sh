@@ -33,6 +33,9 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$pod/dev/pts"
 mount -t tmpfs -o mode=1777 shm "$pod/dev/shm"
 ln -s pts/ptmx "$pod/dev/ptmx"
 ln -s /proc/self/fd "$pod/dev/fd"
+# Where the kubelet reads why a container has ended.
+: >"$pod/dev/termination-log"
+mount --bind "$pod/termination-log" "$pod/dev/termination-log"
 mount --rbind "$pod/dev" /dev
 
 over etc-libvirt /etc/libvirt

@@ -22,7 +22,7 @@ use crate::manager::{Command, Manager, SyncRequest};
 use crate::notify::Warning;
 
 /// The only version of the command service.
-const COMMAND_VERSION: u32 = 1;
+pub(super) const COMMAND_VERSION: u32 = 1;
 
 /// The probe, in the log.
 const GUEST_PING: &str = "guest agent ping";

@@ -8,6 +8,7 @@ mod command_service;
 mod command_socket;
 mod decode_requests;
 mod get_vm_stats;
+mod refusing_service;
 mod response;
 mod sev_launch_security;
 mod vm_queries;
@@ -19,13 +20,14 @@ use std::time::Duration;
 
 use bounded_listener::GrpcServer;
 use bounded_listener::limits::COMMAND_SOCKET;
-use proto::cmd::info::cmd_info_server::CmdInfoServer;
-use proto::cmd::v1::cmd_server::CmdServer;
+use proto::cmd::info::cmd_info_server::{CmdInfo, CmdInfoServer};
+use proto::cmd::v1::cmd_server::{Cmd, CmdServer};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use command_service::CommandService;
+pub(crate) use refusing_service::{Asked, RefusingService};
 
 use command_socket::{CommandListener, KeepTimes};
 
@@ -78,7 +80,7 @@ impl CommandServer {
     /// Listens on the uninitialized socket and starts to answer requests.
     pub(crate) fn start(
         paths: &Paths,
-        service: CommandService,
+        service: impl Cmd + CmdInfo + Clone,
     ) -> Result<CommandServer, CommandServerError> {
         let socket = paths.init_socket();
         let bound = CommandListener::bind(&socket);

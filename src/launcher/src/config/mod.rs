@@ -3,6 +3,7 @@
 mod flag_default_files;
 mod flags;
 mod kubevirt_release;
+mod named_vm;
 mod newer_flags;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use quantity::go_duration::{self, DurationError};
 pub(crate) use flags::Flags;
 pub use flags::VERSION;
 pub use kubevirt_release::KubeVirtRelease;
+pub use named_vm::NamedVm;
 
 use flag_default_files::DEFAULTS_DIRECTORY;
 use kubevirt_release::VERSION_FILE;

@@ -121,17 +121,25 @@ impl Notifier {
 
     /// Queues a Kubernetes event of type `Warning` about the VMI.
     pub fn warning(&self, warning: &Warning) {
-        self.kubernetes_event(Severity::Warning, warning.reason, &warning.message);
+        drop(self.warning_with_receipt(warning));
+    }
+
+    /// As [`Notifier::warning`], with the receipt of the event.
+    pub(crate) fn warning_with_receipt(&self, warning: &Warning) -> Receipt {
+        self.kubernetes_event(Severity::Warning, warning.reason, &warning.message)
     }
 
     /// Queues a Kubernetes event of type `Normal` about the VMI.
     pub fn normal_event(&self, reason: &str, message: &str) {
-        self.kubernetes_event(Severity::Normal, reason, message);
+        drop(self.kubernetes_event(Severity::Normal, reason, message));
     }
 
-    fn kubernetes_event(&self, severity: Severity, reason: &str, message: &str) {
+    fn kubernetes_event(&self, severity: Severity, reason: &str, message: &str) -> Receipt {
         let event_json = severity.event_json(reason, message, &self.involved_object);
-        self.queue(Outgoing::kubernetes_event(K8sEventRequest { event_json }));
+        let (sender, receipt) = oneshot::channel();
+        let request = K8sEventRequest { event_json };
+        self.queue(Outgoing::kubernetes_event(request, sender));
+        receipt.shared()
     }
 
     /// Ends the pause before the next attempt, since virt-handler has just sent a request.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::notification_client::{NotificationClient, SendError};
 use super::waiting_notifications::{Message, NotificationQueue, Outgoing};
 use super::{Delivery, RetryTimes};
+use crate::error_chain::error_chain;
 
 /// The task that sends notifications. When it is run again after a panic, it continues with the queued notifications.
 #[derive(Clone)]
@@ -134,19 +135,4 @@ impl Sender {
 
 fn log_lost(outgoing: &Outgoing, error: &SendError) {
     tracing::error!(reason = %error_chain(error), kind_of = outgoing.name(), "gave up a notification");
-}
-
-/// An error with its causes, which tonic's own messages omit.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = error.source();
-    }
-    text
 }

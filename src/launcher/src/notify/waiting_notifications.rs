@@ -47,11 +47,14 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn kubernetes_event(request: K8sEventRequest) -> Outgoing {
+    pub(super) fn kubernetes_event(
+        request: K8sEventRequest,
+        receipt: oneshot::Sender<Delivery>,
+    ) -> Outgoing {
         Outgoing {
             call: Call::Kubernetes(request),
             alive: false,
-            receipts: Vec::new(),
+            receipts: vec![receipt],
             first_attempt: None,
         }
     }
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn kubernetes_events_and_flushes_are_kept_in_order() {
         let mut waiting = waiting(&[("off", false)]);
-        let warning = Outgoing::kubernetes_event(K8sEventRequest::default());
+        let warning = Outgoing::kubernetes_event(K8sEventRequest::default(), oneshot::channel().0);
         waiting.push(Message::Send(warning));
         waiting.push(Message::Flush(oneshot::channel().0));
         waiting.push(event("running", true).0);

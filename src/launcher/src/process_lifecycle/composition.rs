@@ -165,7 +165,8 @@ async fn warn_of_lost_logs(mut lost: watch::Receiver<Option<String>>, notifier: 
     }
 }
 
-fn involved_object(identity: &Identity) -> InvolvedObject {
+/// The VMI of Kubernetes events.
+pub(super) fn involved_object(identity: &Identity) -> InvolvedObject {
     InvolvedObject {
         name: identity.name.clone(),
         namespace: identity.namespace.clone(),

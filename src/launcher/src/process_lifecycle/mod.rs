@@ -5,6 +5,7 @@ mod composition;
 mod hook_collection;
 mod launcher_from_config;
 mod lifetime_driver;
+mod refused_start;
 mod shutdown;
 mod shutdown_hooks;
 mod standalone_vmi;
@@ -15,15 +16,16 @@ use anyhow::{Context, bail};
 use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::config::{Config, NamedVm};
 use crate::hooks_trait::Hooks;
 use crate::instance_lock::InstanceLock;
 use crate::launcher_lifetime::Ending;
 use crate::libvirt_daemons::Daemons;
-use crate::manager::VmContext;
+use crate::manager::{Identity, VmContext};
 use crate::{init_dirs, termination_signals};
 pub use composition::{Composition, RunningLauncher};
 use lifetime_driver::LifetimeDriver;
+use refused_start::RefusedStart;
 use shutdown_hooks::ShutdownHooks;
 
 /// Runs a launcher from start to end.
@@ -31,19 +33,36 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
     let mut signal = termination_signals::listen(&early).context("listening for signals")?;
     let standalone = standalone_vmi::read(&config)?;
     let identity = standalone_vmi::identity(&config, standalone.as_ref());
+    // Who tests crash loops wants them to be short.
+    let has_virt_handler =
+        standalone.is_none() && !identity.name.is_empty() && !config.flags.simulate_crash;
+    let refuse = async |error: anyhow::Error, signal: &watch::Receiver<bool>| {
+        if has_virt_handler {
+            let refused = RefusedStart {
+                paths: &config.paths,
+                identity: &identity,
+                error: &error,
+            };
+            refused.tell(signal.clone()).await;
+        }
+        error
+    };
     // Taken before anything is written: another launcher may be using these directories.
-    let _lock = InstanceLock::acquire(&config.paths, config.libvirt_uri.is_none())?;
-    init_dirs::initialize(&config.paths)?;
-    if config.flags.simulate_crash {
-        bail!("simulated crash, as --simulate-crash asks for");
-    }
+    let _lock = match InstanceLock::acquire(&config.paths, config.libvirt_uri.is_none()) {
+        Ok(lock) => lock,
+        Err(error) => return Err(refuse(error.into(), &signal).await),
+    };
     let hooks = tokio::select! {
-        hooks = hook_collection::collect(&config, &identity.namespace) => Arc::new(hooks?) as Arc<dyn Hooks>,
+        hooks = prepare_and_collect_hooks(&config, &identity) => hooks,
         _ = signal.wait_for(|signalled| *signalled) => return Ok(()),
+    };
+    let hooks = match hooks {
+        Ok(hooks) => hooks,
+        Err(error) => return Err(refuse(error, &signal).await),
     };
     let shutdown_hooks = ShutdownHooks::new(Arc::clone(&hooks), identity.clone());
     let launcher = tokio::select! {
-        launcher = LauncherWithDaemons::build(&config, identity, hooks) => Some(launcher),
+        launcher = LauncherWithDaemons::build(&config, identity.clone(), hooks) => Some(launcher),
         _ = signal.wait_for(|signalled| *signalled) => None,
     };
     let ending = match launcher {
@@ -52,12 +71,46 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
                 .run(&config, standalone, signal, &shutdown_hooks)
                 .await
         }
-        Some(Err(error)) => Err(error),
+        Some(Err(error)) => {
+            shutdown_hooks.start();
+            Err(refuse(error, &signal).await)
+        }
         None => Ok(Ending::Clean),
     };
     // Runs them if the launcher was not built or failed; otherwise they have run.
     shutdown_hooks.finish().await;
     result_of(ending?)
+}
+
+/// What comes before libvirt's daemons are started.
+async fn prepare_and_collect_hooks(
+    config: &Config,
+    identity: &Identity,
+) -> anyhow::Result<Arc<dyn Hooks>> {
+    init_dirs::initialize(&config.paths)?;
+    if config.flags.simulate_crash {
+        bail!("simulated crash, as --simulate-crash asks for");
+    }
+    let hooks = hook_collection::collect(config, &identity.namespace).await?;
+    Ok(Arc::new(hooks))
+}
+
+/// Tells virt-handler that the VM is not started because the launcher's configuration is invalid.
+pub async fn refuse_configuration(
+    vm: &NamedVm,
+    error: &anyhow::Error,
+    early: termination_signals::EarlySignals,
+) -> anyhow::Result<()> {
+    let signal = termination_signals::listen(&early).context("listening for signals")?;
+    let paths = vm.paths();
+    let _lock = InstanceLock::acquire(&paths, false)?;
+    let refused = RefusedStart {
+        paths: &paths,
+        identity: &Identity::new(&vm.namespace, &vm.name, &vm.uid),
+        error,
+    };
+    refused.tell(signal).await;
+    Ok(())
 }
 
 /// The result of a launcher that has ended.
@@ -114,6 +167,9 @@ impl LauncherWithDaemons {
         let ending = self
             .run_until_end(config, standalone, signal, shutdown_hooks.clone())
             .await;
+        if let Err(error) = &ending {
+            self.vm().notifier.warning(&refused_start::event_of(error));
+        }
         self.shut_down(is_standalone).await;
         ending
     }

@@ -105,3 +105,21 @@ async fn launcher_that_was_not_asked_to_start_its_vm_stays_after_a_delete() {
     tokio::time::sleep(WHILE).await;
     assert!(!run.task.is_finished());
 }
+
+/// Its tasks fail, because the sender of messages about lost logs is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn launcher_that_cannot_go_on_tells_virt_handler_why() {
+    let launcher = TestLauncher::new().await;
+    launcher.sync_vm().await.unwrap();
+    let (handler, paths) = (launcher.handler.clone(), launcher.paths.clone());
+    drop(launcher.lost_logs);
+    let run = Run::start(launcher.running, &paths);
+    let ended = tokio::time::timeout(TIMEOUT, run.task).await;
+    let error = ended.expect("the launcher ends").unwrap().unwrap_err();
+    let event = format!("EVENT LauncherFailed: {error}");
+    let notifications = handler.notifications();
+    assert!(
+        notifications.contains(&event),
+        "{event}: {notifications:#?}"
+    );
+}
