@@ -92,8 +92,13 @@ impl KubeVirtRelease {
         })
     }
 
+    /// Why the version may not be that of the cluster whose virt-controller gives these flags.
+    pub(super) fn warnings(&self, flags: &Flags) -> Vec<String> {
+        Vec::from_iter(self.warning().into_iter().chain(self.contradiction(flags)))
+    }
+
     /// What the command line says of another version, if anything: an image for one version in a cluster of another.
-    pub(super) fn contradiction(&self, flags: &Flags) -> Option<String> {
+    fn contradiction(&self, flags: &Flags) -> Option<String> {
         let is_v1_8 = flags.ovmf_path == Path::new(OVMF_PATH_OF_V1_8);
         let has_hook_flag = flags.libvirt_hook_server_and_client;
         let (sign, fits) = match self.version {

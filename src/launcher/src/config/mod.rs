@@ -122,8 +122,9 @@ impl Config {
         let flags = flags.with_defaults_from(defaults);
         let kubevirt = KubeVirtRelease::find(flags.kubevirt_version.as_deref(), version)?;
         let standalone_vmi = environment("STANDALONE_VMI");
-        // A standalone launcher has no cluster whose version could differ.
-        warnings.extend(kubevirt.warning().filter(|_| standalone_vmi.is_none()));
+        if standalone_vmi.is_none() {
+            warnings.extend(kubevirt.warnings(&flags));
+        }
         if !newer_flags.is_empty() {
             if !kubevirt.is_newer {
                 // An error, which names the first of them.
@@ -134,7 +135,6 @@ impl Config {
                 newer_flags.join(", ")
             ));
         }
-        warnings.extend(kubevirt.contradiction(&flags));
         let verbosity = verbosity(&flags, &environment, &mut warnings);
         let hook_limits = hook_limits(&flags)?;
         if hook_limits.compile_unconfined {
@@ -163,6 +163,15 @@ impl Config {
             kubevirt,
             flags,
         })
+    }
+
+    /// Why the launcher may behave as that of another version than the cluster's: for whoever owns the VM, who sees no log.
+    pub(crate) fn kubevirt_warnings(&self) -> Vec<String> {
+        match self.standalone_vmi {
+            // It has no cluster whose version could differ.
+            Some(_) => Vec::new(),
+            None => self.kubevirt.warnings(&self.flags),
+        }
     }
 
     /// Whether domains that arrive by migration are edited.

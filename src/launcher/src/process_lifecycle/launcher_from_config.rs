@@ -14,10 +14,15 @@ use crate::hooks_trait::Hooks;
 use crate::libvirt_client::Connect;
 use crate::libvirt_daemons::{self, Daemons, DaemonsConfig};
 use crate::manager::Identity;
+use crate::notify::Warning;
 use crate::vm_boot::boot_resources::BootResources;
 use crate::vm_boot::host_facts;
 use crate::vm_boot::image_volumes::ImageVolumes;
 use crate::{init_dirs, libvirt_migration_hook_server};
+
+/// The reason of the event about a version of KubeVirt that may not be the cluster's. A release that the image or the operator
+/// names has no event, so that a VM's events are KubeVirt's.
+const KUBEVIRT_VERSION_UNCERTAIN: &str = "KubeVirtVersionUncertain";
 
 impl LauncherWithDaemons {
     /// Starts daemons and tasks in the order that KubeVirt expects. When it returns, the launcher is ready.
@@ -50,10 +55,14 @@ impl LauncherWithDaemons {
                 .map(Daemons::migration_log)
                 .unwrap_or_default(),
         };
-        Ok(LauncherWithDaemons {
-            running: composition.start().await?,
-            daemons,
-        })
+        let running = composition.start().await?;
+        for message in config.kubevirt_warnings() {
+            running.manager.vm().notifier.warning(&Warning {
+                reason: KUBEVIRT_VERSION_UNCERTAIN,
+                message,
+            });
+        }
+        Ok(LauncherWithDaemons { running, daemons })
     }
 }
 
