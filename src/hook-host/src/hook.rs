@@ -63,6 +63,8 @@ pub struct HookInfo {
     pub kind: HookKind,
     /// The hook points at which it is called.
     pub hook_points: Vec<Subscription>,
+    /// The names of hook points that a plugin's hook lists and at which plugins are not called; empty for other hooks.
+    pub uncalled_points: Vec<String>,
     /// Whether the operator's policy makes it a final hook: one that is called after all others, whose changes are sealed.
     pub is_final: bool,
     /// Duration of the module's compilation; `None` for a sidecar, a precompiled module, and a module whose code was

@@ -57,6 +57,8 @@ pub struct Run {
     pub identity: HookIdentity,
     /// The hook point.
     pub hook_point: HookPoint,
+    /// The names of the hook points at which the hook should have been called, too, but plugins are not called.
+    pub uncalled_points: Vec<String>,
     /// Whether the operator's policy makes it a final hook, whose changes are sealed for the hooks after it.
     pub is_final: bool,
     /// The changes that the hook made. For cloud-init, the path is the document's name, and the texts are left out,

@@ -19,6 +19,7 @@ pub(super) fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: EffectiveSet
             version: sidecar.version.name().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
+        uncalled_points: Vec::new(),
         is_final: false,
         compile_time: None,
         ready_after: Duration::ZERO,
@@ -48,6 +49,7 @@ pub(super) fn from_module(id: &HookId, module: Module, settings: EffectiveSettin
             digest: module.digest().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
+        uncalled_points: Vec::new(),
         is_final: settings.final_rule.is_some(),
         compile_time: match module.code_origin() {
             CodeOrigin::Compiled { took, .. } => Some(*took),

@@ -224,6 +224,7 @@ impl<'a> HookPointRun<'a> {
             hook: hook.info.hook.clone(),
             identity: hook.info.identity(),
             hook_point: self.point,
+            uncalled_points: hook.info.uncalled_points.clone(),
             is_final: hook.is_final(),
             changes,
             duration: started.elapsed(),

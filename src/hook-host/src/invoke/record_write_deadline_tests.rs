@@ -43,6 +43,7 @@ fn idle_hook() -> Hook {
                 digest: String::new(),
             },
             hook_points: Vec::new(),
+            uncalled_points: Vec::new(),
             is_final: false,
             compile_time: None,
             ready_after: Duration::ZERO,

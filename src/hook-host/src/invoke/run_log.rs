@@ -20,6 +20,14 @@ pub(super) fn log_run(invocation: &Invocation, run: &Run, withholds: bool) {
     } else {
         run.log.iter().for_each(|line| log_line(run, line));
     }
+    if !run.uncalled_points.is_empty() {
+        tracing::warn!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            uncalled_points = run.uncalled_points.join(","),
+            "the hook lists hook points at which plugins are not called"
+        );
+    }
     let micros = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let changes = changes(&run.changes).to_string();
     let (namespace, name, uid) = (&invocation.namespace, &invocation.name, &invocation.uid);

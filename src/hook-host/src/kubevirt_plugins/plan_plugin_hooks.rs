@@ -123,7 +123,7 @@ impl PluginHook {
                         &mut settings,
                     )))
                 }
-                Action::Sidecar(_) | Action::Cel => self.callee(context),
+                Action::Sidecar { .. } | Action::Cel => self.callee(context),
             },
         };
         Ok(Candidate { settings, callee })
@@ -211,14 +211,11 @@ impl PluginHook {
             reason,
             final_rule: settings.final_rule.clone(),
         })?;
-        for point in module.uncalled_points() {
-            let (hook, hook_point) = (self.name(), point.name());
-            tracing::warn!(
-                hook,
-                hook_point,
-                "a Plugin does not call this hook point; a standing hook has all of them"
-            );
-        }
+        let mut as_listed = self.info(None);
+        let uncalled = module
+            .uncalled_points()
+            .map(|point| point.name().to_owned());
+        as_listed.uncalled_points.extend(uncalled);
         Ok(Hook {
             info: HookInfo {
                 version: info.version,
@@ -226,7 +223,7 @@ impl PluginHook {
                 file: file.file.clone(),
                 kind: info.kind,
                 is_final: info.is_final,
-                ..self.info(None)
+                ..as_listed
             },
             settings,
             body: Box::new(module),
@@ -237,7 +234,7 @@ impl PluginHook {
     fn final_rule_of_unloaded_module(&self, context: PlanContext<'_>) -> Option<String> {
         let loader = context.modules?;
         let has_module = match &self.action {
-            Action::Sidecar(_) => matches!(self.callee(context), Ok(Callee::Module(_))),
+            Action::Sidecar { .. } => matches!(self.callee(context), Ok(Callee::Module(_))),
             // Which file such a hook calls is not known.
             Action::Refused(_) => {
                 in_process_module::has_any_module(context.plugins_dir, &self.plugin)
@@ -255,7 +252,7 @@ impl PluginHook {
             format!("spec.{}[{index}].{name}", self.list.name())
         };
         let socket_path = match &self.action {
-            Action::Sidecar(path) => path,
+            Action::Sidecar { socket_path, .. } => socket_path,
             Action::Refused(reason) => return Err(self.unusable(reason.clone())),
             Action::Cel => {
                 let (member, plugin) = (member("cel"), &self.plugin);

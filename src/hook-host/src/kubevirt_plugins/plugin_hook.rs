@@ -39,7 +39,11 @@ pub(super) struct Condition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// Calls the sidecar behind this socket.
-    Sidecar(String),
+    Sidecar {
+        socket_path: String,
+        /// The hook points of v1.10 that the hook lists and that are not called yet.
+        uncalled_points: Vec<&'static str>,
+    },
     /// Evaluates a CEL expression that changes the domain.
     Cel,
     /// The hook is refused for this reason, for instance because of an unknown member.
@@ -58,11 +62,14 @@ impl Condition {
 
 impl PluginHook {
     pub(super) fn info(&self, sidecar: Option<&PluginSidecar>) -> HookInfo {
-        let (directory, file) = match (sidecar, &self.action) {
-            (Some(sidecar), _) => sidecar.socket(),
-            (_, Action::Sidecar(path)) => (String::new(), path.clone()),
-            (_, Action::Cel | Action::Refused(_)) => (String::new(), String::new()),
+        let (file, uncalled_points) = match &self.action {
+            Action::Sidecar {
+                socket_path,
+                uncalled_points,
+            } => (socket_path.clone(), uncalled_points.clone()),
+            Action::Cel | Action::Refused(_) => (String::new(), Vec::new()),
         };
+        let (directory, file) = sidecar.map_or((String::new(), file), PluginSidecar::socket);
         HookInfo {
             hook: self.name(),
             name: self.plugin.clone(),
@@ -76,6 +83,7 @@ impl PluginHook {
                 point: PLUGIN_HOOK_POINT,
                 priority: 0,
             }],
+            uncalled_points: uncalled_points.into_iter().map(str::to_owned).collect(),
             is_final: false,
             compile_time: None,
             ready_after: Duration::ZERO,

@@ -1,16 +1,20 @@
 //! Converts a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10
-//! in `spec.launcherHooks`. A hook with an unknown member or hook point is kept and refused with an error that names
-//! the member: it is never skipped silently.
+//! in `spec.launcherHooks`. A hook with an unknown member or hook point, or without one that is called, is kept and
+//! refused with an error that names the member: it is never skipped silently. Of a hook that is called, the hook points
+//! that are not called yet are kept for its record and events.
 
 use super::domain_or_launcher_hooks::HookList;
 use super::plugin_hook::{Action, Condition, PluginHook};
 use super::plugin_json::{Cel, Hook, Plugin, Sidecar};
 use super::{DEFAULT_TIMEOUT, IGNORE, MAX_TIMEOUT};
+use crate::printable::printable;
 
 /// The hook point of `launcherHooks` for changing the domain.
 const GUEST_DEFINITION: &str = "GuestDefinition";
 /// Hook points that v1.10 names but whose calls it does not define yet.
 const UNDEFINED_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
+/// Maximum length of an unknown hook point in an error, in bytes.
+const MAX_POINT_BYTES: usize = 128;
 /// The remedy in errors about members and hook points that this launcher does not know.
 const REMEDY: &str =
     "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
@@ -94,7 +98,10 @@ fn action(hook: &Hook, list: HookList, place: &str, plugin: &str) -> Option<Acti
 fn domain_action(hook: &Hook) -> Option<Action> {
     match (&hook.cel, &hook.sidecar) {
         (Some(_), _) => Some(Action::Cel),
-        (None, Some(sidecar)) => Some(Action::Sidecar(sidecar.socket_path.clone())),
+        (None, Some(sidecar)) => Some(Action::Sidecar {
+            socket_path: sidecar.socket_path.clone(),
+            uncalled_points: Vec::new(),
+        }),
         (None, None) => None,
     }
 }
@@ -107,33 +114,41 @@ fn launcher_action(hook: &Hook) -> Result<Action, String> {
         (None, None) => Err("has neither cel nor sidecar: give one of them".to_owned()),
         (Some(Cel { hook_point, .. }), None) => {
             let point = hook_point.as_deref().unwrap_or_default();
-            check_hook_point("cel.hookPoint", point).map(|()| Action::Cel)
+            check_hook_points("cel.hookPoint", &[point]).map(|_| Action::Cel)
         }
         (None, Some(sidecar)) => {
             let points = sidecar.permitted_hooks.as_deref().unwrap_or_default();
+            let points: Vec<&str> = points.iter().map(String::as_str).collect();
             if points.is_empty() {
                 return Err("has no sidecar.permittedHooks: write [GuestDefinition]".to_owned());
             }
-            for point in points {
-                check_hook_point("sidecar.permittedHooks", point)?;
-            }
-            Ok(Action::Sidecar(sidecar.socket_path.clone()))
+            Ok(Action::Sidecar {
+                socket_path: sidecar.socket_path.clone(),
+                uncalled_points: check_hook_points("sidecar.permittedHooks", &points)?,
+            })
         }
     }
 }
 
-/// Checks that this launcher calls plugins at the hook point. The error continues a sentence whose subject is the hook.
-fn check_hook_point(member: &str, point: &str) -> Result<(), String> {
-    if point == GUEST_DEFINITION {
-        return Ok(());
+/// Checks that a hook has a hook point at which this launcher calls plugins, and none that is unknown. Returns the known
+/// ones that are not called yet. The error continues a sentence whose subject is the hook.
+fn check_hook_points(member: &str, points: &[&str]) -> Result<Vec<&'static str>, String> {
+    let is_known = |point: &&&str| **point == GUEST_DEFINITION || UNDEFINED_POINTS.contains(point);
+    if let Some(point) = points.iter().find(|point| !is_known(point)) {
+        return Err(format!(
+            "has the unknown hook point \"{}\" in {member}; {REMEDY}",
+            printable(point, MAX_POINT_BYTES)
+        ));
     }
-    Err(if UNDEFINED_POINTS.contains(&point) {
-        format!(
-            "is to be called at {point} ({member}), which this launcher does not do yet; {REMEDY}"
-        )
-    } else {
-        format!("has the unknown hook point {point:?} in {member}; {REMEDY}")
-    })
+    let uncalled = UNDEFINED_POINTS.into_iter();
+    let uncalled: Vec<_> = uncalled.filter(|point| points.contains(point)).collect();
+    match points.contains(&GUEST_DEFINITION) {
+        true => Ok(uncalled),
+        false => Err(format!(
+            "is to be called at {} only ({member}), which this launcher does not do yet; {REMEDY}",
+            uncalled.join(" and ")
+        )),
+    }
 }
 
 /// The path of the first member that hooks of this list do not have.

@@ -129,8 +129,13 @@ fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
     let plugins = parse(&json!([plugin("n", json!({"launcherHooks": [hooks[0]]}))]));
     assert_eq!(order(&plugins), [("n", 0)]);
     assert_eq!(plugins.hooks[0].list, HookList::LauncherHooks);
-    let path = "/var/run/kubevirt-plugin/n/hook.sock".to_owned();
-    assert_eq!(plugins.hooks[0].action, Action::Sidecar(path));
+    assert_eq!(
+        plugins.hooks[0].action,
+        Action::Sidecar {
+            socket_path: "/var/run/kubevirt-plugin/n/hook.sock".to_owned(),
+            uncalled_points: Vec::new(),
+        }
+    );
     assert_eq!(
         check(
             &json!([plugin(
@@ -141,6 +146,25 @@ fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
             None
         ),
         Ok(())
+    );
+}
+
+#[test]
+fn a_hook_with_several_points_is_called_and_the_others_are_kept() {
+    let listed = [
+        "PreMigrationSource",
+        "GuestDefinition",
+        "PreBoot",
+        "PreBoot",
+    ];
+    let plugins = json!([plugin(
+        "n",
+        json!({"launcherHooks": [launcher_sidecar("n", &listed)]})
+    )]);
+    assert_eq!(check(&plugins, None), Ok(()));
+    assert_eq!(
+        parse(&plugins).hooks[0].info(None).uncalled_points,
+        ["PreBoot", "PreMigrationSource"]
     );
 }
 

@@ -241,6 +241,7 @@ impl HookEntry {
             file: info.file.clone(),
             digest,
             sidecar,
+            uncalled_points: info.uncalled_points.clone(),
             final_rule: final_rule.map(str::to_owned),
         }
     }

@@ -89,6 +89,9 @@ pub struct HookEntry {
     pub digest: Option<String>,
     /// The protocol version of a sidecar; `None` for a module.
     pub sidecar: Option<String>,
+    /// Hook points at which a plugin's hook should have been called, too, but plugins are not called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncalled_points: Vec<String>,
     /// File, line and column of the `final` in the operator's policy that makes it a final hook; `None` for others.
     #[serde(rename = "final", default, skip_serializing_if = "Option::is_none")]
     pub final_rule: Option<String>,

@@ -128,6 +128,7 @@ async fn load_hook(
             digest: module.digest().to_owned(),
         },
         hook_points: module.description().hook_points.clone(),
+        uncalled_points: record.hook.uncalled_points.clone(),
         is_final: record.hook.final_rule.is_some(),
         compile_time: None,
         ready_after: Duration::ZERO,

@@ -61,7 +61,8 @@ async fn launcher_hooks_call_the_service_of_v1_10() {
     let old = PluginServer::serve(&b, add_element("b"));
     let chain = pod.chain(0).await;
     let plugin = |name: &str, socket: &Path, strategy: &str| {
-        let sidecar = json!({"socketPath": socket, "permittedHooks": ["GuestDefinition"]});
+        let points = ["GuestDefinition", "PreBoot"];
+        let sidecar = json!({"socketPath": socket, "permittedHooks": points});
         let hook = json!({"sidecar": sidecar, "failureStrategy": strategy});
         json!({"metadata": {"name": name}, "spec": {"launcherHooks": [hook]}})
     };
@@ -73,6 +74,7 @@ async fn launcher_hooks_call_the_service_of_v1_10() {
         (runs[0].hook.as_str(), &runs[0].outcome),
         ("plugin/a[0]", &Outcome::Ok)
     );
+    assert_eq!(runs[0].uncalled_points, ["PreBoot"]);
     assert_eq!((new.calls().len(), old.calls().len()), (1, 0));
     let call = &new.calls()[0];
     assert_eq!(

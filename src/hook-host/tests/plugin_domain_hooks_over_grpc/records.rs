@@ -3,6 +3,24 @@
 use super::*;
 
 #[tokio::test]
+async fn the_hook_points_that_are_not_called_are_recorded() {
+    let pod = PodDirs::new();
+    let records = tempfile::tempdir().unwrap();
+    let chain = pod.recording_chain(records.path()).await;
+    let socket = pod.socket("a");
+    let _a = PluginServer::serve_launcher_hooks(&socket, add_element("a"));
+    let points = ["PreMigrationSource", "GuestDefinition"];
+    let hook = json!({"sidecar": {"socketPath": socket, "permittedHooks": points}});
+    let plugin = json!([{"metadata": {"name": "a"}, "spec": {"launcherHooks": [hook]}}]);
+    let hooks = Plugins::parse(plugin.to_string().as_bytes()).unwrap();
+    define(&chain, &hooks).await.unwrap();
+    let file = std::fs::read_dir(records.path()).unwrap().next();
+    let record = Record::read(&file.unwrap().unwrap().path()).unwrap();
+    assert_eq!(record.outcome, "ok");
+    assert_eq!(record.hook.uncalled_points, ["PreMigrationSource"]);
+}
+
+#[tokio::test]
 async fn an_ignored_cel_mutation_is_recorded() {
     let pod = PodDirs::new();
     let records = tempfile::tempdir().unwrap();

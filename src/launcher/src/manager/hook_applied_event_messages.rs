@@ -23,6 +23,8 @@ pub(crate) struct AppliedHook {
     /// The number of calls that failed and were ignored.
     failures: usize,
     dry_run: bool,
+    /// The hook points at which the hook should have been called, too.
+    uncalled_points: Vec<String>,
 }
 
 impl AppliedHook {
@@ -38,6 +40,7 @@ impl AppliedHook {
                     changes: 0,
                     failures: 0,
                     dry_run: run.failure_policy == FailurePolicy::DryRun,
+                    uncalled_points: run.uncalled_points.clone(),
                 });
                 applied.len() - 1
             });
@@ -72,6 +75,10 @@ impl AppliedHook {
             0 => {}
             1 => message += "; 1 call failed and was ignored",
             many => message += &format!("; {many} calls failed and were ignored"),
+        }
+        if !self.uncalled_points.is_empty() {
+            message += "; not called at ";
+            message += &self.uncalled_points.join(" and ");
         }
         printable(&message, MAX_MESSAGE_BYTES)
     }
@@ -114,6 +121,7 @@ mod tests {
                 digest: "ab".repeat(32),
             },
             hook_point: point,
+            uncalled_points: Vec::new(),
             is_final: false,
             changes: Vec::new(),
             duration: Duration::ZERO,
@@ -147,6 +155,20 @@ mod tests {
                 format!(
                     "hook a: smbios 1.2.0 (sha256:{digest}) changed 0 paths; 1 call failed and was ignored"
                 ),
+            ]
+        );
+    }
+
+    #[test]
+    fn hook_points_that_are_not_called_are_named() {
+        let mut partly_called = run("plugin/a[0]", HookPoint::OnDefineDomain, Outcome::Ok);
+        partly_called.identity.digest = String::new();
+        partly_called.uncalled_points = vec!["PreBoot".into(), "PreMigrationSource".into()];
+        assert_eq!(
+            messages(&AppliedHook::from_runs(&[partly_called])),
+            [
+                "hook plugin/a[0]: smbios 1.2.0 (sidecar) changed 0 paths; not called at PreBoot and \
+                 PreMigrationSource"
             ]
         );
     }

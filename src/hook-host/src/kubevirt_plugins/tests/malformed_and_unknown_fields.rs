@@ -70,8 +70,13 @@ fn unknown_fields_are_refused_by_name_unless_the_strategy_is_ignore() {
         ),
         (
             "launcherHooks",
-            launcher_sidecar("n", &["GuestDefinition", "PreMigrationSource"]),
-            "at PreMigrationSource".into(),
+            launcher_sidecar("n", &["PreBoot", "PreMigrationSource"]),
+            "at PreBoot and PreMigrationSource only".into(),
+        ),
+        (
+            "launcherHooks",
+            launcher_sidecar("n", &["GuestDefinition", "PostBoot"]),
+            "unknown hook point \"PostBoot\" in sidecar.permittedHooks".into(),
         ),
         (
             "launcherHooks",

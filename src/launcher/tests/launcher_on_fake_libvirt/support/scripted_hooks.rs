@@ -58,6 +58,7 @@ pub(crate) fn successful_run_at(point: HookPoint) -> Run {
             digest: "ab".repeat(32),
         },
         hook_point: point,
+        uncalled_points: Vec::new(),
         is_final: false,
         changes: vec![Change::new(
             "/domain/title",
