@@ -132,7 +132,7 @@ pub struct BlockSizes {
 
 impl HostFacts {
     pub(crate) fn behaviour(&self) -> Behaviour {
-        self.kubevirt_version.behaviour()
+        Behaviour::of(self.kubevirt_version)
     }
 
     /// Whether a volume is a block device: as found in the pod, else by the VMI's status.

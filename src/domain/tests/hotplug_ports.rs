@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use domain::hotplug_ports::{DefinitionPlan, HotplugPortsError, free_root_ports};
+use domain::kubevirt_version::KubeVirtVersion;
+use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
@@ -172,4 +174,106 @@ fn invalid_domains_do_not_panic_and_invalid_memory_is_an_error() {
     }
     let error = DefinitionPlan::plan(&vmi(1, &json!({})), domain("unit='ells'>3", 1)).unwrap_err();
     assert!(error.to_string().contains("ells"), "{error}");
+}
+
+/// The devices of a domain.
+fn devices(domain: &Document) -> impl Iterator<Item = &Element> {
+    domain.root().child("devices").unwrap().children()
+}
+
+/// The indexes of the root ports without hotplug in the last definition.
+fn ports_without_hotplug(version: KubeVirtVersion, vmi: &Vmi, defined: &str) -> Vec<u32> {
+    let plan = DefinitionPlan::plan_for(version, vmi, defined.to_owned()).unwrap();
+    let last = plan.second(defined).unwrap();
+    let last = Document::parse(last.as_deref().unwrap_or(defined)).unwrap();
+    let has_no_hotplug = |device: &&Element| {
+        let target = device.child("target");
+        target.is_some_and(|target| target.attr("hotplug").as_deref() == Some("off"))
+    };
+    devices(&last)
+        .filter(has_no_hotplug)
+        .map(|port| port.attr("index").unwrap().parse().unwrap())
+        .collect()
+}
+
+/// libvirt's XML of the corpus, and the ports that the code of KubeVirt's main branch means.
+#[test]
+fn the_ports_of_fixed_devices_have_no_hotplug_from_v1_10_on() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus");
+    let read = |name: &str| std::fs::read_to_string(corpus.join(name)).unwrap();
+    let expected: std::collections::BTreeMap<String, Vec<u32>> =
+        serde_json::from_str(&read("ports-without-hotplug-main.json")).unwrap();
+    assert_eq!(expected.len(), 58);
+    let vmi = vmi(1, &json!({}));
+    for (case, ports) in expected {
+        let defined = read(&format!("domain-xml-to-json/{case}.dumpxml.xml"));
+        for (version, ports) in [
+            (KubeVirtVersion::V1_8, &vec![]),
+            (KubeVirtVersion::V1_9, &vec![]),
+            (KubeVirtVersion::V1_10, &ports),
+        ] {
+            assert_eq!(
+                &ports_without_hotplug(version, &vmi, &defined),
+                ports,
+                "{case} in {version}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ports_of_devices_that_the_launcher_detaches_keep_hotplug() {
+    let vmi = Vmi::from_json(
+        json!({
+            "metadata": {"name": "vm"},
+            "spec": {"domain": {}, "volumes": [
+                {"name": "root", "persistentVolumeClaim": {"claimName": "root"}},
+                {"name": "plugged", "persistentVolumeClaim": {"claimName": "p", "hotpluggable": true}},
+                {"name": "data", "dataVolume": {"name": "d", "hotpluggable": true}},
+            ]},
+        })
+        .to_string()
+        .as_bytes(),
+    )
+    .unwrap();
+    let port = |index: u32| {
+        format!(
+            "<controller type='pci' index='{index}' model='pcie-root-port'><target port='0x1{index}'/></controller>"
+        )
+    };
+    let devices = [
+        "<disk><target bus='virtio'/><alias name='ua-root'/>",
+        "<disk><target bus='virtio'/><alias name='ua-plugged'/>",
+        "<disk><target bus='virtio'/><alias name='ua-data'/>",
+        "<hostdev type='pci'><alias name='ua-sriov-red'/>",
+        "<hostdev type='pci'><alias name='ua-gpu-one'/>",
+        "<interface type='ethernet'>",
+        "<memory model='virtio-mem'>",
+        "<vsock model='virtio'>",
+    ];
+    let devices: String = devices
+        .iter()
+        .zip(1..)
+        .map(|(device, bus)| {
+            let name = device[1..].split(['>', ' ']).next().unwrap();
+            format!("{device}<address type='pci' bus='0x0{bus}' slot='0x00'/></{name}>")
+        })
+        .collect();
+    let ports: String = (1..=9).map(port).collect();
+    let defined = format!(
+        "<domain><os><type machine='pc-q35-10.0'>hvm</type></os><devices>{ports}{devices}</devices></domain>"
+    );
+    assert_eq!(
+        ports_without_hotplug(KubeVirtVersion::V1_10, &vmi, &defined),
+        [1, 5, 7]
+    );
+}
+
+#[test]
+fn a_machine_without_pcie_is_defined_once_in_every_version() {
+    let hooked = domain(SMALL_MEMORY, 1).replace("pc-q35-9.2", "pc-i440fx-9.2");
+    for version in KubeVirtVersion::ALL {
+        let plan = DefinitionPlan::plan_for(version, &vmi(1, &json!({})), hooked.clone()).unwrap();
+        assert!(!plan.has_second(), "{version}");
+    }
 }

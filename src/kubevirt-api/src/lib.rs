@@ -4,6 +4,7 @@
 pub mod domain_json;
 pub mod domain_metadata;
 pub mod domain_state;
+pub mod kubevirt_version;
 pub mod libvirt_migration_hook_protocol;
 pub mod migration_metadata_values;
 pub mod migration_options;

@@ -9,8 +9,7 @@ use crate::hotplug_ports::pci_address::PciAddress;
 
 const ROOT_PORT: &str = "pcie-root-port";
 
-/// The number of PCIe root ports to which no device is connected, in libvirt's XML of a domain. The bus behind a root
-/// port has the port's index as its number.
+/// The number of PCIe root ports to which no device is connected, in libvirt's XML of a domain.
 ///
 /// # Errors
 /// [`HotplugPortsError::Xml`] if the XML is not well-formed.
@@ -24,14 +23,14 @@ pub fn free_root_ports(defined: &str) -> Result<usize, HotplugPortsError> {
         .filter_map(PciAddress::from_device)
         .map(|address| address.bus())
         .collect();
-    let ports = devices().filter(|device| {
-        device.is("controller") && device.attr("model").as_deref() == Some(ROOT_PORT)
-    });
-    let is_free = |port: &&Element| {
-        let index = port.attr("index").and_then(|index| index.parse().ok());
-        index.is_some_and(|index| !used.contains(&index))
-    };
-    Ok(ports.filter(is_free).count())
+    let ports = devices().filter_map(root_port_index);
+    Ok(ports.filter(|index| !used.contains(index)).count())
+}
+
+/// The index of a root port, which is the number of the bus behind the port; `None` for other devices.
+pub(crate) fn root_port_index(device: &Element) -> Option<u32> {
+    let is_port = device.is("controller") && device.attr("model").as_deref() == Some(ROOT_PORT);
+    is_port.then(|| device.attr("index")?.parse().ok())?
 }
 
 #[cfg(test)]

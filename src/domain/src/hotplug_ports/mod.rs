@@ -11,8 +11,11 @@
 //! places devices without an address at the ports that it finds. libvirt assigns the addresses, so that they are the
 //! same as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`), which has no free ports in a domain without
 //! placeholders.
+//!
+//! From v1.10 on the second definition also switches hotplug off at the ports whose devices stay.
 
 mod error;
+mod fixed_devices;
 mod free_ports;
 mod pci_address;
 mod placeholder_interface_name;
@@ -23,7 +26,9 @@ mod spare_root_ports;
 use domain_xml::{Document, Element};
 
 use crate::convert::arch;
+use crate::kubevirt_version::{Behaviour, KubeVirtVersion};
 pub use error::HotplugPortsError;
+use fixed_devices::FixedDevices;
 pub use free_ports::free_root_ports;
 use kubevirt_api::vmi::Vmi;
 pub use port_count::HotplugPorts;
@@ -34,28 +39,40 @@ use second_definition::SecondDefinition;
 pub struct DefinitionPlan {
     ports: HotplugPorts,
     first: String,
-    second: Option<SecondDefinition>,
+    second: SecondDefinition,
 }
 
 impl DefinitionPlan {
-    /// Plans the definition of the domain that the hooks returned.
+    /// Plans the definition of the domain that the hooks returned, as the launcher of KubeVirt v1.9 defines it.
     ///
     /// # Errors
     /// [`HotplugPortsError`] for an invalid annotation or domain.
     pub fn plan(vmi: &Vmi, hooked: String) -> Result<Self, HotplugPortsError> {
+        Self::plan_for(KubeVirtVersion::V1_9, vmi, hooked)
+    }
+
+    /// Like [`Self::plan`], for the launcher of this version.
+    ///
+    /// # Errors
+    /// [`HotplugPortsError`] for an invalid annotation or domain.
+    pub fn plan_for(
+        version: KubeVirtVersion,
+        vmi: &Vmi,
+        hooked: String,
+    ) -> Result<Self, HotplugPortsError> {
         let mut domain = Document::parse(&hooked)?;
         let name = domain.value("os/type/@arch").ok().flatten();
         let architecture = arch::domain_architecture(name.as_deref());
+        let machine = domain.value("os/type/@machine").ok().flatten();
+        let machine = machine.as_deref();
         let ports = HotplugPorts::count(architecture, vmi, &domain)?;
-        let HotplugPorts {
-            placeholders,
-            spare_ports,
-        } = ports;
-        let second =
-            (placeholders > 0 || spare_ports > 0).then(|| SecondDefinition::new(&domain, ports));
-        let first = match placeholders {
+        let fixes_devices =
+            Behaviour::of(version).fixes_devices_at_root_ports && architecture.has_pcie(machine);
+        let fixed_devices = fixes_devices.then(|| FixedDevices::of(vmi));
+        let second = SecondDefinition::new(&domain, ports, fixed_devices);
+        let first = match ports.placeholders {
             0 => hooked,
-            _ => {
+            placeholders => {
                 let model = architecture.virtio_model(vmi.is_virtio_transitional());
                 add_placeholders(&mut domain, model, placeholders);
                 domain.render()
@@ -80,7 +97,7 @@ impl DefinitionPlan {
 
     /// Whether there is a second definition.
     pub fn has_second(&self) -> bool {
-        self.second.is_some()
+        self.second.is_needed()
     }
 
     /// The XML of the second definition, if there is one. `defined` is libvirt's XML of the inactive domain after the
@@ -89,10 +106,10 @@ impl DefinitionPlan {
     /// # Errors
     /// [`HotplugPortsError::Xml`] if libvirt's XML is not well-formed.
     pub fn second(&self, defined: &str) -> Result<Option<String>, HotplugPortsError> {
-        self.second
-            .as_ref()
-            .map(|second| second.render(defined))
-            .transpose()
+        match self.second.is_needed() {
+            true => self.second.render(defined).map(Some),
+            false => Ok(None),
+        }
     }
 }
 

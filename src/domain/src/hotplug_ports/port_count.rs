@@ -123,7 +123,8 @@ fn used_port_count(domain: &Document) -> usize {
         .count()
 }
 
-fn uses_port(device: &Element) -> bool {
+/// Whether the device is of a kind that is connected to a port.
+pub(crate) fn uses_port(device: &Element) -> bool {
     let has = |attribute: &str, value: &str| device.attr(attribute).as_deref() == Some(value);
     match device.tag_name() {
         "interface" | "watchdog" | "rng" | "memballoon" => true,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use domain_xml::{Document, Element};
 
 use crate::hotplug_ports::error::HotplugPortsError;
+use crate::hotplug_ports::fixed_devices::FixedDevices;
 use crate::hotplug_ports::pci_address::PciAddress;
 use crate::hotplug_ports::placeholder_interface_name::is_placeholder;
 use crate::hotplug_ports::port_count::HotplugPorts;
@@ -29,16 +30,28 @@ pub(crate) struct SecondDefinition {
     ports: HotplugPorts,
     /// The addresses in the domain before the first definition.
     requested_addresses: HashSet<PciAddress>,
+    /// The devices whose ports lose hotplug; `None` if all ports keep it.
+    fixed_devices: Option<FixedDevices>,
 }
 
 impl SecondDefinition {
-    pub(crate) fn new(hooked: &Document, ports: HotplugPorts) -> Self {
+    pub(crate) fn new(
+        hooked: &Document,
+        ports: HotplugPorts,
+        fixed_devices: Option<FixedDevices>,
+    ) -> Self {
         Self {
             ports,
+            fixed_devices,
             requested_addresses: devices(hooked)
                 .filter_map(PciAddress::from_device)
                 .collect(),
         }
+    }
+
+    /// Whether the second definition differs from the first, or may do so.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.ports.placeholders > 0 || self.ports.spare_ports > 0 || self.fixed_devices.is_some()
     }
 
     pub(crate) fn render(&self, defined: &str) -> Result<String, HotplugPortsError> {
@@ -47,6 +60,9 @@ impl SecondDefinition {
             self.remove_placeholders(&mut domain);
         }
         spare_root_ports::add(&mut domain, self.ports.spare_ports);
+        if let Some(fixed_devices) = &self.fixed_devices {
+            fixed_devices.switch_hotplug_off(&mut domain);
+        }
         Ok(domain.render())
     }
 

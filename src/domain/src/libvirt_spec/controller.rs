@@ -26,6 +26,7 @@ element! {
 
     /// A PCI controller's settings in the guest.
     ControllerTarget {
+        hotplug: Option<String> = attr "hotplug" => "Hotplug";
         bus_nr: Option<u32> = attr "busNr" => "BusNr";
         numa_node: Option<u32> = child "node" => "NUMANode";
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use domain_xml::{Document, Element};
-use kubevirt_api::vmi::{BLOCK, ClaimInfo, Vmi};
+use kubevirt_api::vmi::{BLOCK, ClaimInfo, Vmi, Volume};
 
 use super::copied_disks::is_migrated;
 use super::disk_accessors::{attr, disks_mut, volume};
@@ -106,9 +106,5 @@ fn mode_change(vmi: &Vmi, volume: &str) -> Option<VolumeMode> {
 }
 
 fn is_hotplugged(vmi: &Vmi, volume: &str) -> bool {
-    vmi.volume(volume).is_some_and(|volume| {
-        let claim = volume.persistent_volume_claim.as_ref();
-        let data = volume.data_volume.as_ref();
-        claim.is_some_and(|claim| claim.hotpluggable) || data.is_some_and(|data| data.hotpluggable)
-    })
+    vmi.volume(volume).is_some_and(Volume::is_hotpluggable)
 }

@@ -85,3 +85,40 @@ pub(crate) fn compare_json(expected: &Value, actual: &Value, path: &str) -> Resu
         _ => Err(format!("{path}: expected {expected}, got {actual}")),
     }
 }
+
+/// Compares what a decoder makes of two JSON values that knows the fields of the first: others are ignored, and an absent
+/// field has the zero value of its type.
+pub(crate) fn compare_decoded_json(
+    expected: &Value,
+    actual: &Value,
+    path: &str,
+) -> Result<(), String> {
+    match (expected, actual) {
+        (Value::Object(known), Value::Object(fields)) => {
+            known.iter().try_for_each(|(key, expected)| {
+                let actual = fields.get(key).unwrap_or(&Value::Null);
+                compare_decoded_json(expected, actual, &format!("{path}.{key}"))
+            })
+        }
+        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
+            let mut pairs = expected.iter().zip(actual).enumerate();
+            pairs.try_for_each(|(index, (expected, actual))| {
+                compare_decoded_json(expected, actual, &format!("{path}[{index}]"))
+            })
+        }
+        _ if expected == actual || is_zero(expected) && is_zero(actual) => Ok(()),
+        _ => Err(format!("{path}: expected {expected}, got {actual}")),
+    }
+}
+
+/// Whether a decoder makes a type's zero value of it, as of an absent field.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_zero),
+        Value::Bool(true) => false,
+    }
+}

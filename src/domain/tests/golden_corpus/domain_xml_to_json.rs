@@ -3,14 +3,17 @@
 use domain::libvirt_spec::DomainJson;
 use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
 use kubevirt_api::domain_state::{LifeCycle, reason};
+use serde_json::Value;
 
 use super::{compare_xml_and_json, corpus, names, read, run};
 
-fn check_case(case: &str) -> Result<(), String> {
-    let file = |ending: &str| read(&corpus().join(format!("domain-xml-to-json/{case}{ending}")));
-    let spec = domain::domain_spec_from_xml::parse(&file(".dumpxml.xml"))
-        .map_err(|error| error.to_string())?;
-    let expected: serde_json::Value = serde_json::from_str(&file(".domain.json")).unwrap();
+/// The Domain JSON of KubeVirt, in a directory of the corpus, and this launcher's for the same XML of libvirt.
+fn expected_and_actual(directory: &str, case: &str) -> Result<[Value; 2], String> {
+    let file = |file: String| read(&corpus().join(file));
+    let xml = file(format!("domain-xml-to-json/{case}.dumpxml.xml"));
+    let spec = domain::domain_spec_from_xml::parse(&xml).map_err(|error| error.to_string())?;
+    let expected: Value =
+        serde_json::from_str(&file(format!("{directory}/{case}.domain.json"))).unwrap();
     let [namespace, name] =
         ["namespace", "name"].map(|key| expected["ObjectMeta"][key].as_str().unwrap());
     let metadata = KubeVirtMetadata {
@@ -30,7 +33,27 @@ fn check_case(case: &str) -> Result<(), String> {
         reason::UNKNOWN,
     );
     let actual = serde_json::from_slice(&domain.to_json().unwrap()).unwrap();
+    Ok([expected, actual])
+}
+
+fn check_case(case: &str) -> Result<(), String> {
+    let [expected, actual] = expected_and_actual("domain-xml-to-json", case)?;
     compare_xml_and_json::compare_json(&expected, &actual, "")
+}
+
+/// virt-handlers of other versions ignore the fields that they do not know.
+#[test]
+fn domain_json_is_decoded_by_other_versions_as_theirs() {
+    for (version, count) in [("v1.8.4", 3), ("main", 1)] {
+        let directory = format!("domain-xml-to-json-{version}");
+        let cases = names(&corpus().join(&directory), ".domain.json");
+        assert_eq!(cases.len(), count, "{directory}");
+        for case in cases {
+            let [expected, actual] = expected_and_actual(&directory, &case).unwrap();
+            let compared = compare_xml_and_json::compare_decoded_json(&expected, &actual, "");
+            assert_eq!(compared, Ok(()), "{version}: {case}");
+        }
+    }
 }
 
 #[test]
@@ -46,7 +69,7 @@ fn domain_json_equals_kubevirts() {
 #[test]
 fn domain_json_of_a_gone_domain_equals_kubevirts() {
     let events = read(&corpus().join("launcher-transcripts/start-to-delete.events.jsonl"));
-    let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     let timestamp = last["deletionTimestamp"].as_str().unwrap();
     let actual =
         serde_json::to_value(DomainJson::gone("default", "vm1", "1234", timestamp)).unwrap();
@@ -72,7 +95,7 @@ fn metadata_json_equals_kubevirts() {
     };
     let actual = serde_json::to_value(&metadata).unwrap();
     let has_metadata = |line: &str| {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let event: Value = serde_json::from_str(line).unwrap();
         compare_xml_and_json::compare_json(&event["metadata"]["KubeVirt"], &actual, "").is_ok()
     };
     assert!(events.lines().any(has_metadata));

@@ -45,6 +45,19 @@ pub struct Volume {
     pub memory_dump: Option<Value>,
 }
 
+impl Volume {
+    /// Whether the volume can be attached and detached while the guest runs.
+    #[must_use]
+    pub fn is_hotpluggable(&self) -> bool {
+        let container = self.container_disk.as_ref();
+        let claim = self.persistent_volume_claim.as_ref();
+        let data = self.data_volume.as_ref();
+        container.is_some_and(|container| container.hotpluggable)
+            || claim.is_some_and(|claim| claim.hotpluggable)
+            || data.is_some_and(|data| data.hotpluggable)
+    }
+}
+
 /// A disk image in a container image.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::kubevirt_version::UnsupportedRelease;
+use domain::kubevirt_version::{Behaviour, UnsupportedRelease};
 use hook_host::{Limits, PodConfig, PolicySource, StandingHooks};
 use quantity::go_duration::{self, DurationError};
 
@@ -177,11 +177,7 @@ impl Config {
     /// Whether domains that arrive by migration are edited.
     pub fn serves_migration_hook(&self) -> bool {
         self.flags.libvirt_hook_server_and_client
-            || self
-                .kubevirt
-                .version
-                .behaviour()
-                .always_serves_migration_hook
+            || Behaviour::of(self.kubevirt.version).always_serves_migration_hook
     }
 
     /// libvirt's name of the domain: `NAMESPACE_NAME`.

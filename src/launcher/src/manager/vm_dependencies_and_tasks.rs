@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use domain::kubevirt_version::Behaviour;
 use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, watch};
 
@@ -83,7 +84,9 @@ impl VmDependencies {
         let start_notification = StartNotification::default();
         let incoming_migration = watch::Sender::default();
         let last_request = Arc::default();
+        let kubevirt = self.boot_resources.facts.kubevirt_version;
         let observer = Arc::new(Observer {
+            deletes_domain_by_event: Behaviour::of(kubevirt).deletes_domain_by_event,
             defining: Arc::clone(&defining),
             start_notification: start_notification.clone(),
             last_request: Arc::clone(&last_request),

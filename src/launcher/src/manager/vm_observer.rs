@@ -58,6 +58,8 @@ pub(super) struct Observer {
     pub phase: watch::Sender<Phase>,
     /// The stage of a migration to this pod.
     pub(super) incoming_migration: watch::Sender<IncomingMigrationStage>,
+    /// Whether the deletion of the domain is published only with libvirt's event of it.
+    pub(super) deletes_domain_by_event: bool,
     /// The events to handle.
     pub(super) events: Mutex<VmEventReceiver>,
     /// State between events, which survives a restart of the task.
@@ -205,6 +207,11 @@ impl Observer {
             if !history.policy.is_incoming() {
                 self.publish_end(history);
             }
+        }
+        if presence == Presence::Absent && self.awaits_deletion(history) {
+            history.policy.observe_published(false);
+            self.update_phase(Presence::Inactive);
+            return;
         }
         for publication in &others {
             self.publish(snapshot.clone(), publication, history);

@@ -39,6 +39,8 @@ pub(crate) struct NotificationPolicy {
     starting: bool,
     /// Whether a migration to this pod is running, and the guest has not run here.
     incoming: bool,
+    /// Whether libvirt has said that the domain is gone, or its events may be lost.
+    deleted: bool,
     /// The number of the launcher's own definitions whose events are still expected.
     expected_redefinitions: u32,
 }
@@ -46,6 +48,7 @@ pub(crate) struct NotificationPolicy {
 impl NotificationPolicy {
     /// The notifications that follow from an event, in order.
     pub(crate) fn observe(&mut self, event: &VmEvent) -> Vec<Publication> {
+        self.deleted = deletes_domain(event).unwrap_or(self.deleted);
         match event {
             VmEvent::Libvirt(event) => self.observe_event(event),
             VmEvent::Metadata | VmEvent::GuestInfo if self.announced => {
@@ -159,6 +162,11 @@ impl NotificationPolicy {
         }
     }
 
+    /// Whether no event follows that says that the domain is gone: it was observed, or may be lost.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
     /// Whether a migration to this pod is running, and the guest has not run here.
     pub(crate) fn is_incoming(&self) -> bool {
         self.incoming
@@ -206,5 +214,22 @@ impl NotificationPolicy {
             .chain([publication])
             .chain(metadata)
             .collect()
+    }
+}
+
+/// Whether libvirt removes the domain with this event; `None` if the event says nothing about that.
+///
+/// A persistent domain is undefined; a transient one, as it is on a migration's target, is gone when it stops. After a
+/// successful migration the source's domain stops and is undefined, so its stop is not its last event.
+fn deletes_domain(event: &VmEvent) -> Option<bool> {
+    match event {
+        VmEvent::Republish => Some(true),
+        VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => match event {
+            LifecycleEvent::Undefined => Some(true),
+            LifecycleEvent::Stopped => Some(*detail != Detail::Migrated),
+            LifecycleEvent::Defined | LifecycleEvent::Started => Some(false),
+            _ => None,
+        },
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Once};
 
 use domain::convert::{FIRMWARE_LOG, is_firmware_logged};
+use domain::kubevirt_version::Behaviour;
 use domain::migration::IncomingEdits;
 use hook_host::policy::permission::unreviewed_libvirt;
 use libvirt::HypervisorConnection;
@@ -128,9 +129,10 @@ fn boot_resources(config: &Config) -> BootResources {
         renames_ordinal_taps: config.flags.upgrade_ordinal_ifaces,
         replaces_vgpu: config.flags.vgpu_dedicated_hook,
     };
+    let behaviour = Behaviour::of(config.kubevirt.version);
     BootResources {
         image_volumes: (config.flags.image_volume)
-            .then(|| ImageVolumes::kubevirt(&config.paths.container_disks)),
+            .then(|| ImageVolumes::kubevirt(&config.paths.container_disks, &behaviour)),
         test_driver: config.is_test_driver(),
         incoming_edits: config.serves_migration_hook().then_some(edits),
         ..BootResources::new(

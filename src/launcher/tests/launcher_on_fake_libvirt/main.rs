@@ -12,6 +12,7 @@ mod commands_while_launcher_exits;
 mod daemon_and_qemu_failures;
 mod dirty_rate;
 mod disk_expansion;
+mod domain_deletion;
 mod finalize_migration_link_refresh;
 mod freeze_and_unfreeze;
 mod guest_agent_of_paused_guest;

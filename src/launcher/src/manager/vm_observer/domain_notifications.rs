@@ -117,6 +117,14 @@ impl Observer {
         );
     }
 
+    /// Whether the notification that the domain does not exist has to wait for libvirt's event of that.
+    ///
+    /// Events that are handled late find the domain gone before its last event is handled. virt-handler would
+    /// forget the domain, and with it the end of a migration whose event is still to come.
+    pub(super) fn awaits_deletion(&self, history: &ObserverHistory) -> bool {
+        self.deletes_domain_by_event && !history.policy.is_deleted()
+    }
+
     /// Whether the notification of this snapshot has to wait for the end of the migration.
     ///
     /// virt-handler deletes a domain that has migrated, so it is notified of that state only with the end of the

@@ -1,8 +1,7 @@
 //! Links container disks and kernel boot images that Kubernetes mounts as image volumes (`--image-volume`).
 //!
 //! Without image volumes, virt-handler puts the images into `--container-disk-dir`. Links in that directory lead to the
-//! files in the mounts, so that the rest of the launcher need not distinguish the two. Names and layout are those of
-//! KubeVirt v1.9.
+//! files in the mounts, so that the rest of the launcher need not distinguish the two. Names and layout are KubeVirt's.
 
 mod confined_path;
 
@@ -11,6 +10,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use domain::kubevirt_version::Behaviour;
 use kubevirt_api::vmi::Vmi;
 
 use confined_path::resolve;
@@ -27,6 +27,8 @@ pub struct ImageVolumes {
     pub kernel_boot: PathBuf,
     /// The directory of the links: `--container-disk-dir`.
     pub links: PathBuf,
+    /// Whether a disk may be alone at its image's root, instead of in `/disk`.
+    pub finds_disk_at_root: bool,
 }
 
 /// An image in a volume cannot be linked.
@@ -46,12 +48,14 @@ pub enum ImageVolumeError {
     },
     /// The VMI names no path, and the image has no single file.
     #[error(
-        "volume {volume}: the image volume {mount} does not have one file alone in /disk; name the disk's file in \
+        "volume {volume}: the image volume {mount} does not have one file alone {places}; name the disk's file in \
          containerDisk.path"
     )]
     NoDisk {
         /// The volume.
         volume: String,
+        /// Where the disk was looked for.
+        places: &'static str,
         /// Where the image is mounted.
         mount: PathBuf,
     },
@@ -68,12 +72,13 @@ pub enum ImageVolumeError {
 }
 
 impl ImageVolumes {
-    /// KubeVirt's directories; `links` is `--container-disk-dir`.
-    pub fn kubevirt(links: &Path) -> ImageVolumes {
+    /// KubeVirt's directories and rules; `links` is `--container-disk-dir`.
+    pub fn kubevirt(links: &Path, behaviour: &Behaviour) -> ImageVolumes {
         ImageVolumes {
             disks: "/var/run/kubevirt-image-volume".into(),
             kernel_boot: "/var/run/kubevirt-kernel-boot".into(),
             links: links.to_owned(),
+            finds_disk_at_root: behaviour.finds_disk_at_image_root,
         }
     }
 
@@ -87,7 +92,7 @@ impl ImageVolumes {
                 let mount = self.disks.join(format!("disk_{index}"));
                 let what = format!("volume {}", volume.name);
                 let file = match disk.path.as_str() {
-                    "" => only_file(&volume.name, &mount)?,
+                    "" => self.only_file(&volume.name, &mount)?,
                     path => resolve_in_mount(&what, &mount, Path::new(path))?,
                 };
                 let link = self.links.join(format!("disk_{index}.img"));
@@ -95,6 +100,27 @@ impl ImageVolumes {
             }
         }
         self.link_kernel_boot(vmi)
+    }
+
+    /// The only file at an image's root or in its `/disk`.
+    fn only_file(&self, volume: &str, mount: &Path) -> Result<PathBuf, ImageVolumeError> {
+        let what = format!("volume {volume}");
+        let at_root = only_name(mount).map_err(resolve_error(&what, mount, "/"))?;
+        if let Some(name) = at_root.filter(|_| self.finds_disk_at_root) {
+            return resolve_in_mount(&what, mount, &name);
+        }
+        let no_disk = || ImageVolumeError::NoDisk {
+            volume: volume.to_owned(),
+            places: match self.finds_disk_at_root {
+                true => "at its root or in /disk",
+                false => "in /disk",
+            },
+            mount: mount.to_owned(),
+        };
+        let directory =
+            resolve_in_mount(&what, mount, Path::new(DISK_DIRECTORY)).map_err(|_| no_disk())?;
+        let name = only_name(&directory).ok().flatten().ok_or_else(no_disk)?;
+        resolve_in_mount(&what, mount, &Path::new(DISK_DIRECTORY).join(name))
     }
 
     fn link_kernel_boot(&self, vmi: &Vmi) -> Result<(), ImageVolumeError> {
@@ -114,20 +140,6 @@ impl ImageVolumes {
         }
         Ok(())
     }
-}
-
-/// The only file in an image's `/disk`.
-fn only_file(volume: &str, mount: &Path) -> Result<PathBuf, ImageVolumeError> {
-    let what = format!("volume {volume}");
-    fs::read_dir(mount).map_err(resolve_error(&what, mount, "/"))?;
-    let no_disk = || ImageVolumeError::NoDisk {
-        volume: volume.to_owned(),
-        mount: mount.to_owned(),
-    };
-    let directory =
-        resolve_in_mount(&what, mount, Path::new(DISK_DIRECTORY)).map_err(|_| no_disk())?;
-    let name = only_name(&directory).ok().flatten().ok_or_else(no_disk)?;
-    resolve_in_mount(&what, mount, &Path::new(DISK_DIRECTORY).join(name))
 }
 
 /// The name of the only entry in a directory, if there is exactly one and it is not a directory.

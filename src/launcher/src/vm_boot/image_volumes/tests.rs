@@ -1,6 +1,7 @@
 //! Tests of links to image volumes, and of paths in untrusted images.
 #![allow(clippy::unwrap_used)]
 
+use domain::kubevirt_version::KubeVirtVersion;
 use proptest::prelude::*;
 
 use super::*;
@@ -17,6 +18,7 @@ fn pod() -> Pod {
         disks: below("images"),
         kernel_boot: below("boot"),
         links: below("links"),
+        finds_disk_at_root: false,
     };
     Pod { directory, volumes }
 }
@@ -69,6 +71,66 @@ fn images_are_found_by_path_or_in_the_disk_directory() {
 }
 
 #[test]
+fn an_artifacts_disk_is_found_alone_at_the_root_from_v1_10_on() {
+    // The files of the image, and the one that is the disk: in v1.9, then in v1.10.
+    let cases: [(&[&str], Option<&str>, Option<&str>); 5] = [
+        (&["d.qcow2"], None, Some("d.qcow2")),
+        (&["disk/d.img"], Some("disk/d.img"), Some("disk/d.img")),
+        (
+            &["disk/d.img", "README"],
+            Some("disk/d.img"),
+            Some("disk/d.img"),
+        ),
+        (&["d.qcow2", "e.qcow2"], None, None),
+        (&["data/d.img"], None, None),
+    ];
+    for (files, in_v1_9, in_v1_10) in cases {
+        for (version, expected) in [
+            (KubeVirtVersion::V1_9, in_v1_9),
+            (KubeVirtVersion::V1_10, in_v1_10),
+        ] {
+            let mut pod = pod();
+            pod.volumes.finds_disk_at_root = Behaviour::of(version).finds_disk_at_image_root;
+            for file in files {
+                pod.file(&format!("images/disk_1/{file}"));
+            }
+            let found = pod
+                .volumes
+                .link(&vmi(""))
+                .err()
+                .map(|error| error.to_string());
+            match expected {
+                Some(file) => assert_eq!(
+                    pod.linked("disk_1.img"),
+                    Path::new("images/disk_1").join(file),
+                    "{files:?} in {version}: {found:?}"
+                ),
+                None => assert!(
+                    found
+                        .as_ref()
+                        .is_some_and(|error| error.contains("one file alone")),
+                    "{files:?} in {version}: {found:?}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_alone_at_the_root_stays_inside_the_image() {
+    let mut pod = pod();
+    pod.volumes.finds_disk_at_root = true;
+    let image = pod.volumes.disks.join("disk_1");
+    fs::create_dir_all(&image).unwrap();
+    symlink("/etc/passwd", image.join("disk.img")).unwrap();
+    let error_text = pod.volumes.link(&vmi("")).unwrap_err().to_string();
+    assert!(
+        error_text.starts_with("volume root: disk.img in the image volume /"),
+        "{error_text}"
+    );
+}
+
+#[test]
 fn symlinks_are_resolved_inside_the_image() {
     let pod = pod();
     pod.file("images/disk_1/data/real.img");
@@ -97,7 +159,7 @@ fn error_contains_the_path_of_a_missing_file() {
     let pod = pod();
     let error_text = pod.volumes.link(&vmi("")).unwrap_err().to_string();
     assert!(error_text.contains("images/disk_1: "), "{error_text}");
-    // As with KubeVirt, a file outside of /disk is not found without its path, and neither are two files there.
+    // As with KubeVirt v1.9, a file outside of /disk is not found without its path, and neither are two files there.
     for files in [&["one"][..], &["disk/two", "disk/three"]] {
         for file in files {
             pod.file(&format!("images/disk_1/{file}"));

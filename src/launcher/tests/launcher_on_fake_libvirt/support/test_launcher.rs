@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::host_facts::HostFacts;
+use domain::kubevirt_version::KubeVirtVersion;
 use hook_host::Plugins;
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::FakeDaemon;
@@ -25,8 +26,21 @@ const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A launcher with `--vm-stats-collector` and a running VM.
 pub(crate) async fn launcher_with_vm_stats() -> TestLauncher {
-    let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), true).await;
+    let facts = HostFacts::default();
+    let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), true, facts).await;
     launcher.sync_vm().await.unwrap();
+    launcher
+}
+
+/// A launcher of this version of KubeVirt, whose VM runs, and whose virt-handler was notified of that.
+pub(crate) async fn launcher_of_version_with_running_vm(version: KubeVirtVersion) -> TestLauncher {
+    let facts = HostFacts {
+        kubevirt_version: version,
+        ..HostFacts::default()
+    };
+    let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), false, facts).await;
+    launcher.sync_vm().await.unwrap();
+    launcher.notifications_until("Running").await;
     launcher
 }
 
@@ -61,10 +75,14 @@ impl TestLauncher {
     }
 
     pub(crate) async fn with_hooks(hooks: Arc<dyn Hooks>) -> TestLauncher {
-        TestLauncher::build(hooks, false).await
+        TestLauncher::build(hooks, false, HostFacts::default()).await
     }
 
-    async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> TestLauncher {
+    async fn build(
+        hooks: Arc<dyn Hooks>,
+        vm_stats_collector: bool,
+        facts: HostFacts,
+    ) -> TestLauncher {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::kubevirt(true, "1234").below(directory.path());
         std::fs::create_dir_all(&paths.share).unwrap();
@@ -73,7 +91,7 @@ impl TestLauncher {
         let (fake, target_fake) = (FakeDaemon::new(), FakeDaemon::new());
         let facts = HostFacts {
             ovmf_path: ovmf_path(&paths).to_str().unwrap().to_owned(),
-            ..HostFacts::default()
+            ..facts
         };
         let migration_log = MigrationErrorLog::default();
         let (lost_logs, lost_logs_receiver) = watch::channel(None);

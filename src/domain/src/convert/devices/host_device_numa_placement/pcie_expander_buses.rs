@@ -63,6 +63,7 @@ impl Planner {
         self.placement.controllers[bus].target = Some(ControllerTarget {
             bus_nr: Some(self.lowest_bus),
             numa_node: Some(cell),
+            ..ControllerTarget::default()
         });
         Ok(())
     }

@@ -20,7 +20,8 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_millis(500);
 impl PreparedDomain<'_> {
     /// Defines the domain, with free root ports for hotplug.
     pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, CommandError> {
-        let definition = DefinitionPlan::plan(self.vmi, self.xml)?;
+        let kubevirt = vm.boot_resources.facts.kubevirt_version;
+        let definition = DefinitionPlan::plan_for(kubevirt, self.vmi, self.xml)?;
         // Nothing is published until the definition is complete.
         let defining = vm.defining.lock().await;
         let domain = define(vm, definition.first().to_owned()).await?;
