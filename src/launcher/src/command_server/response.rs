@@ -5,6 +5,9 @@ use tonic::{Response, Status};
 
 use crate::manager::CommandResult;
 
+/// The message of a failure without a reason.
+const NO_REASON: &str = "the command failed, and the reason is empty";
+
 /// The result of a method of the service.
 pub(super) type Reply<T> = Result<Response<T>, Status>;
 
@@ -15,10 +18,16 @@ pub(super) fn ok() -> Answer {
     }
 }
 
+/// The response to a failed command. Its message is never empty: virt-handler of v1.10 takes a failure without a
+/// message for a success.
 pub(super) fn failed(message: impl ToString) -> Answer {
+    let message = message.to_string();
     Answer {
         success: false,
-        message: message.to_string(),
+        message: match message.trim() {
+            "" => NO_REASON.to_owned(),
+            _ => message,
+        },
     }
 }
 
@@ -32,4 +41,22 @@ pub(super) fn outcome(outcome: CommandResult) -> Answer {
 
 pub(super) fn reply<T>(message: T) -> Reply<T> {
     Ok(Response::new(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_a_message() {
+        for (reason, message) in [("", NO_REASON), (" \n", NO_REASON), ("no disk", "no disk")] {
+            assert_eq!(
+                failed(reason),
+                Answer {
+                    success: false,
+                    message: message.to_owned()
+                }
+            );
+        }
+    }
 }

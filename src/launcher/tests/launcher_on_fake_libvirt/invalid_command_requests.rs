@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hook_host::Chain;
 use libvirt::DomainState;
-use libvirt::fake::Call;
+use libvirt::fake::{Call, FakeDaemon};
 use proto::cmd::v1::*;
 use serde_json::json;
 use tonic::Code;
@@ -92,6 +92,35 @@ async fn send_all(
         delete_virtual_machine(request()),
     );
     answers
+}
+
+/// virt-handler of v1.10 takes a failure without a message for a success.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_failed_command_has_a_message_even_if_libvirt_gives_none() {
+    let launcher = launcher_with_running_vm().await;
+    for call in [
+        Call::Suspend,
+        Call::Resume,
+        Call::Reset,
+        Call::Reboot,
+        Call::Shutdown,
+        Call::Destroy,
+        Call::Undefine,
+        Call::Agent,
+        Call::CoreDump,
+        Call::AbortJob,
+        Call::BeginBackup,
+        Call::LaunchSecurity,
+    ] {
+        let error = FakeDaemon::error(libvirt::code::INTERNAL_ERROR, libvirt::origin::QEMU, "");
+        launcher.fake.fail_next(call, error);
+    }
+    let answers = send_all(&launcher, &vmi_json()).await;
+    let failed = answers.iter().filter(|(_, answer)| !answer.success);
+    assert!(failed.clone().count() > 5, "{answers:?}");
+    for (method, answer) in failed {
+        assert!(!answer.message.trim().is_empty(), "{method}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
