@@ -16,6 +16,11 @@ fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
     layout.join("blobs/sha256").join(digest.hex())
 }
 
+/// The path of a blob whose digest a layout's JSON names.
+pub(crate) fn path_of(layout: &Path, digest: &str) -> Result<PathBuf, ImageError> {
+    Ok(blob_path(layout, &parse_digest(layout, digest)?))
+}
+
 /// Parses a digest in a layout's JSON.
 fn parse_digest(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
     let parsed: Result<_, InvalidDigest> = digest.parse();

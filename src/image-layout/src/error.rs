@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Digest;
+use crate::{Digest, LayerError};
 
 /// Why an image cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,14 @@ pub enum ImageError {
     /// The archive of a layer cannot be written.
     #[error("a layer cannot be packed: {0}")]
     Layer(io::Error),
+    /// A layer of a base cannot be unpacked, or a file in it cannot be read.
+    #[error("{path}: {source}")]
+    UnreadableLayer {
+        /// The layout.
+        path: PathBuf,
+        /// The cause.
+        source: LayerError,
+    },
     /// A file is not a 64-bit ELF program, or is damaged.
     #[error("{0}")]
     UnreadableProgram(String),

@@ -39,6 +39,18 @@ impl Image {
         })
     }
 
+    /// The content of a file in the base's root directory, of at most `limit` bytes; `None` without a base, or if the
+    /// base lacks the file. Reads the base's layers, of which large ones take seconds.
+    ///
+    /// # Errors
+    /// [`ImageError::UnreadableLayer`] if a layer cannot be unpacked, or the file is too large or not a regular file.
+    pub fn root_file_of_base(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, ImageError> {
+        match &self.base {
+            Some(base) => base.root_file(name, limit),
+            None => Ok(None),
+        }
+    }
+
     /// Adds a layer. `created_by` is its entry in the image's history.
     pub fn push(&mut self, layer: CompressedLayer, created_by: &str) {
         self.layers.push((layer, created_by.to_owned()));

@@ -16,9 +16,9 @@ const TAR_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
 /// The maximum number of entries of a layer.
 const MAX_ENTRIES: usize = 10_000;
 /// The entry that hides the content of its directory in lower layers (image-spec, "Whiteouts").
-const OPAQUE: &str = ".wh..wh..opq";
+pub(crate) const OPAQUE: &str = ".wh..wh..opq";
 /// The prefix of an entry that hides a file or directory in lower layers. The rest of its name is the hidden name.
-const WHITEOUT_PREFIX: &str = ".wh.";
+pub(crate) const WHITEOUT_PREFIX: &str = ".wh.";
 /// The maximum length of a path or media type in an error, in characters.
 const MAX_NAME: usize = 100;
 
@@ -100,14 +100,7 @@ pub(crate) fn read_layer(
     limit: u64,
     size_limit_of: &impl Fn(&str) -> Option<u64>,
 ) -> Result<LayerContent, LayerError> {
-    let reader: Box<dyn Read> = match media_type {
-        TAR_MEDIA_TYPE => Box::new(content),
-        compressed if GZIP_MEDIA_TYPES.contains(&compressed) => {
-            Box::new(MultiGzDecoder::new(content))
-        }
-        other => return Err(LayerError::MediaType(truncate(other))),
-    };
-    let mut limited = reader.take(limit + 1);
+    let mut limited = decompressed(content, media_type)?.take(limit + 1);
     let layer = read_entries(&mut limited, size_limit_of);
     if limited.limit() == 0 {
         return Err(LayerError::ImageTooLarge(limit));
@@ -116,6 +109,20 @@ pub(crate) fn read_layer(
         unpacked_bytes: limit + 1 - limited.limit(),
         ..layer?
     })
+}
+
+/// The tar archive of a layer.
+pub(crate) fn decompressed<'a>(
+    layer: impl Read + 'a,
+    media_type: &str,
+) -> Result<Box<dyn Read + 'a>, LayerError> {
+    match media_type {
+        TAR_MEDIA_TYPE => Ok(Box::new(layer)),
+        compressed if GZIP_MEDIA_TYPES.contains(&compressed) => {
+            Ok(Box::new(MultiGzDecoder::new(layer)))
+        }
+        other => Err(LayerError::MediaType(truncate(other))),
+    }
 }
 
 fn read_entries(
@@ -156,7 +163,7 @@ fn read_entries(
 }
 
 /// The path without a leading `/` or `./`; `None` if it contains `..` or is not UTF-8.
-fn path_in_image(path: &Path) -> Option<String> {
+pub(crate) fn path_in_image(path: &Path) -> Option<String> {
     let mut names = Vec::new();
     for component in path.components() {
         match component {
@@ -168,6 +175,6 @@ fn path_in_image(path: &Path) -> Option<String> {
     Some(names.join("/"))
 }
 
-fn truncate(text: &str) -> String {
+pub(crate) fn truncate(text: &str) -> String {
     text.chars().take(MAX_NAME).collect()
 }

@@ -13,6 +13,7 @@ mod blobs;
 mod digest;
 mod error;
 mod file_capabilities;
+mod file_of_base;
 mod image_builder;
 mod image_files;
 mod layer_reader;

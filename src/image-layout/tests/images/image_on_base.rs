@@ -17,7 +17,16 @@ pub(crate) fn amd64() -> Platform {
 
 /// Writes a base with those paths of KubeVirt's image that the tests look at.
 pub(crate) fn write_base_image(directory: &Path) -> PathBuf {
+    write_base_of_release(directory, None)
+}
+
+/// Like [`write_base_image`], with this text in `/.version`.
+pub(crate) fn write_base_of_release(directory: &Path, release: Option<&str>) -> PathBuf {
     let mut layer = Layer::new();
+    if let Some(release) = release {
+        let text = format!("{release}\n").into_bytes();
+        layer.file("/.version", 0o644, text).unwrap();
+    }
     layer.directory("/usr/bin", 0o555).unwrap();
     layer
         .file("/usr/bin/virt-launcher", 0o755, b"theirs".to_vec())
@@ -92,6 +101,58 @@ fn archive_and_directory_of_a_base_give_the_same_image() {
         Image::on(base, amd64()).unwrap().write(&out, "x").unwrap()
     };
     assert_eq!(write(&archive, "one"), write(&base, "other"));
+}
+
+/// Paths and contents of a layer.
+type Files = &'static [(&'static str, &'static str)];
+
+/// The layers, from the lowest: what each has in the root directory, and what the image has then.
+#[test]
+fn newest_layer_decides_about_a_file_of_the_base() {
+    let version = ".version";
+    let cases: [(&[Files], Option<&str>); 7] = [
+        (&[&[("/.version", "one")]], Some("one")),
+        (&[&[("/.version", "one")], &[("/other", "")]], Some("one")),
+        (
+            &[&[("/.version", "one")], &[("/.version", "two")]],
+            Some("two"),
+        ),
+        (&[&[("/.version", "one")], &[("/.wh..version", "")]], None),
+        (&[&[("/.version", "one")], &[("/.wh..wh..opq", "")]], None),
+        (
+            &[&[("/a/.version", "one")], &[("/a/.wh..version", "")]],
+            None,
+        ),
+        (&[], None),
+    ];
+    for (layers, expected) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("base");
+        let mut image = Image::empty(amd64());
+        for files in layers {
+            let mut layer = Layer::new();
+            for (path, content) in *files {
+                layer
+                    .file(path, 0o644, content.as_bytes().to_vec())
+                    .unwrap();
+            }
+            image.push(layer.compress().unwrap(), "test");
+        }
+        image.write(&path, "base").unwrap();
+        let base = Image::on(&path, amd64()).unwrap();
+        let found = base.root_file_of_base(version, 100).unwrap();
+        assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{layers:?}");
+        if expected.is_some() {
+            let error = base.root_file_of_base(version, 2).unwrap_err().to_string();
+            assert!(error.contains("more than the 2"), "{error}");
+        }
+    }
+    assert_eq!(
+        Image::empty(amd64())
+            .root_file_of_base(version, 100)
+            .unwrap(),
+        None
+    );
 }
 
 #[test]

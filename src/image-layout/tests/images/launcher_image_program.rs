@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::image_on_base::write_base_image;
+use crate::image_on_base::{write_base_image, write_base_of_release};
 use crate::image_reader::{read_image, unpack};
 
 /// `CAP_NET_BIND_SERVICE=ep` as Linux stores it.
@@ -196,4 +196,98 @@ fn missing_and_unsuitable_programs_are_errors_that_name_the_program() {
         "{}",
         error_text()
     );
+}
+
+/// What the base's `/.version` says, `--kubevirt-version`, whether the base is accepted, and what is said.
+#[test]
+fn the_version_of_kubevirt_is_found_and_checked_before_programs_are_built() {
+    let (said, refused) = (true, false);
+    for (release, setting, is_accepted, text) in [
+        (
+            Some("v1.9.0"),
+            None,
+            said,
+            "the launcher will behave as that of v1.9",
+        ),
+        (
+            Some("v1.8.4"),
+            None,
+            said,
+            "the launcher will behave as that of v1.8",
+        ),
+        (
+            Some("v1.10.0-alpha.0-31-g0123456"),
+            None,
+            said,
+            "behave as that of v1.10",
+        ),
+        (
+            Some("v1.12.3"),
+            None,
+            said,
+            "warning: the base's /.version says \"v1.12.3\", which is newer",
+        ),
+        (
+            Some("v1.7.4"),
+            None,
+            refused,
+            "the base is not supported: KubeVirt v1.7.4 is not supported",
+        ),
+        (None, None, said, "warning: the base has no /.version"),
+        (
+            Some("{gitVersion}"),
+            None,
+            said,
+            "is no release of KubeVirt",
+        ),
+        (
+            None,
+            Some("v1.8.4"),
+            said,
+            "--kubevirt-version says v1.8.4: the launcher will behave as that of v1.8",
+        ),
+        (
+            Some("{gitVersion}"),
+            Some("v1.9.0"),
+            said,
+            "behave as that of v1.9",
+        ),
+        (
+            Some("v1.9.0"),
+            Some("v1.8.4"),
+            said,
+            "is this the right base?",
+        ),
+        (
+            Some("v1.7.4"),
+            Some("v1.9.0"),
+            said,
+            "is this the right base?",
+        ),
+        (
+            None,
+            Some("v1.7.4"),
+            refused,
+            "--kubevirt-version: KubeVirt v1.7.4 is not supported",
+        ),
+        (
+            Some("v1.9.0"),
+            Some("newest"),
+            refused,
+            "--kubevirt-version: \"newest\" is no release",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let base = write_base_of_release(directory.path(), release);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_launcher-image"));
+        command.arg("--check").arg("--base").arg(&base);
+        if let Some(setting) = setting {
+            command.args(["--kubevirt-version", setting]);
+        }
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let case = format!("{release:?}, {setting:?}: {stderr}");
+        assert_eq!(output.status.success(), is_accepted, "{case}");
+        assert!(stderr.contains(text), "{case}");
+    }
 }

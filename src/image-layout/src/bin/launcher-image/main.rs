@@ -1,6 +1,7 @@
 //! Builds the launcher's image on top of KubeVirt's, without a container engine and without root.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod base_release;
 mod standing_hooks_check;
 
 use std::fs;
@@ -52,7 +53,8 @@ struct Arguments {
     /// The operator's policy, for /etc/virt-launcher/hook-policy.yaml.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// The release of KubeVirt that a base without /.version is of, such as v1.9.0, for /etc/virt-launcher/kubevirt-version.
+    /// The release of KubeVirt whose launcher this one stands in for, such as v1.9.0, for a base that does not name it in
+    /// /.version. Is written to /etc/virt-launcher/kubevirt-version.
     #[arg(long, value_name = "VERSION")]
     kubevirt_version: Option<String>,
     /// Directory of standing hooks, for /etc/virt-launcher/hooks.
@@ -70,7 +72,7 @@ struct Arguments {
     /// The layout to write: a new directory.
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["check", "context"])]
     output: Option<PathBuf>,
-    /// Check base and hooks only, before programs are built.
+    /// Check base, its version of KubeVirt, and hooks only, before programs are built.
     #[arg(long, conflicts_with_all = ["output", "context"])]
     check: bool,
     /// Write the files of the layer into this new directory, for deploy/image/Containerfile, instead of a layout.
@@ -95,6 +97,9 @@ fn main() -> Result<()> {
     }
     let base = arguments.base.as_ref();
     let base = base.map(|base| Image::on(base, platform)).transpose()?;
+    for line in base_release::describe(base.as_ref(), arguments.kubevirt_version.as_deref())? {
+        eprintln!("{line}");
+    }
     let Some(programs) = arguments.programs.as_ref().filter(|_| !arguments.check) else {
         return Ok(());
     };
