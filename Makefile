@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible shellcheck
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs test-upgrade lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible shellcheck
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -59,6 +59,10 @@ test-kubevirt-programs: ## KubeVirt's virt-probe, virt-freezer and libvirt-hook-
 	@scripts/setup run
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH:/usr/sbin:/sbin"; cargo test --workspace --test e2e virt_probe_virt_freezer_and_hook_client -- --ignored
 
+test-upgrade: ## a VM of another launcher migrates to this one and back; FROM=COMMIT, or STOCK_LAUNCHER=DIR with KubeVirt's own
+	@scripts/setup run
+	@scripts/test-upgrade
+
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny
 	@scripts/deny advisories
@@ -103,7 +107,7 @@ context: ## what deploy/image/Containerfile copies (CONTEXT=NEW_DIRECTORY [IMAGE
 	@scripts/setup build
 	@scripts/build-launcher-image --context "$(CONTEXT)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 
-image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
+image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR] [KUBEVIRT_VERSION=V])
 	@scripts/setup build
 	@scripts/build-launcher-image "$(IMAGE_BASE)" "$(IMAGE)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 

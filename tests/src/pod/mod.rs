@@ -40,8 +40,8 @@ pub struct Pod {
     is_log_suppressed: bool,
     /// Where the pod writes its log instead of [`Pod::log_path`].
     log_pipe: Option<io::PipeWriter>,
-    /// The directory of KubeVirt's own launcher and monitor, if the pod runs these.
-    stock_launcher: Option<PathBuf>,
+    /// The directory of launcher and monitor, if they are not those of this build.
+    launcher_directory: Option<PathBuf>,
     /// The user who creates the namespaces, if it is not the user of this process.
     creator: Option<u32>,
     _permit: PodPermit,
@@ -76,7 +76,7 @@ impl Pod {
             init: None,
             is_log_suppressed: false,
             log_pipe: None,
-            stock_launcher: None,
+            launcher_directory: None,
             creator: None,
             _permit: permit,
         };

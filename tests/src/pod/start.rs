@@ -55,7 +55,7 @@ impl Pod {
     pub fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
         let bin = self.directory.path().join("bin");
         for name in ["virt-launcher", "virt-launcher-monitor"] {
-            let program = match &self.stock_launcher {
+            let program = match &self.launcher_directory {
                 Some(directory) => directory.join(name),
                 None => binary(name)?,
             };

@@ -38,6 +38,7 @@ mod memory_dump;
 mod migration_compression_and_larger_volume;
 mod migration_decentralized;
 mod migration_failures;
+mod migration_from_another_launcher;
 mod migration_libvirt_hook;
 mod migration_successes;
 mod migration_target;
