@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 
 use crate::kubevirt_launcher_answers::expect_recorded_shape;
@@ -311,4 +311,48 @@ async fn vm_on_the_root_complex_takes_volumes_on_scsi_only() -> Result<()> {
     let domain = fixture.commands.domain().await?;
     ensure!(disks(&domain) == ["vda empty ", "sda two "], "{domain}");
     fixture.end_vm(&vmi).await
+}
+
+/// Switches the power of the slot off in which the guest sees its disk `vda`, if there is such a slot.
+const EJECT_VDA: &str = "device=$(basename $(dirname $(readlink -f /sys/block/vda/device))); \
+    for slot in /sys/bus/pci/slots/*; do \
+        [ ! -e $slot/address ] || [ \"$(cat $slot/address)\" != \"${device%.*}\" ] || echo 0 >$slot/power; \
+    done";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guest_cannot_eject_a_permanent_disk_from_v1_10_on() -> Result<()> {
+    for (version, is_ejectable) in [("v1.9", true), ("v1.10", false)] {
+        let vmi = vmi_with_volume("eject");
+        let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
+        let arguments = ["--kubevirt-version", version];
+        let fixture = prepared.start(&vmi, &arguments).await?;
+        fixture.boot_without_controller(&vmi).await?;
+        wait_for_agents_reports(&fixture, &vmi).await?;
+        let ejected = fixture
+            .commands
+            .exec(&vmi, "sh", &["-c", EJECT_VDA])
+            .await?;
+        ensure!(ejected.exit_code == 0, "{version}: {ejected:?}");
+        if is_ejectable {
+            wait_for_disk(&fixture, &vmi, "vda", false)
+                .await
+                .context(version)?;
+        } else {
+            // A slot's power goes off after 5 s at most.
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            wait_for_disk(&fixture, &vmi, "vda", true)
+                .await
+                .context(version)?;
+            // The free ports keep hotplug.
+            put_image(&fixture.pod, "two")?;
+            let disk = json!({ "name": "two", "disk": { "bus": "virtio" } });
+            let both = hotplugged(vmi.clone(), "two", disk, "MountedToPod");
+            fixture.commands.sync(&both).await?.accepted()?;
+            wait_for_disk(&fixture, &vmi, "vdb", true).await?;
+            fixture.commands.sync(&vmi).await?.accepted()?;
+            wait_for_disk(&fixture, &vmi, "vdb", false).await?;
+        }
+        fixture.end_vm(&vmi).await?;
+    }
+    Ok(())
 }

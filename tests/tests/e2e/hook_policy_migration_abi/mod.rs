@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use domain_xml::host::diff;
-use domain_xml::{Document, PathPattern};
+use domain_xml::{Document, Element, PathPattern};
 use hook_host::ConditionedPath;
 use hook_host::policy::migration_abi;
 use hook_host::policy::permission::{Permission, permits};
@@ -230,6 +230,37 @@ async fn edits_accepted_only_by_libvirt_are_refused_by_the_policy() -> Result<()
             }
             RestoreResult::Succeeds => restored.context(*name)?,
         }
+    }
+    Ok(())
+}
+
+/// So that no hook can mend a CPU that a newer QEMU reports otherwise ("extra features: ht").
+#[tokio::test(flavor = "multi_thread")]
+async fn libvirt_refuses_another_check_and_other_features_of_the_cpu() -> Result<()> {
+    let saved = SavedDomain::create().await?;
+    let mut edited = [Document::parse(&saved.xml)?, Document::parse(&saved.xml)?];
+    let [other_check, other_features] = &mut edited;
+    let cpu = other_check.root_mut().ensure_child("cpu");
+    let check = match cpu.attr("check").as_deref() {
+        Some("partial") => "full",
+        _ => "partial",
+    };
+    cpu.set_attr("check", check);
+    let feature = Element::new("feature")
+        .with_attr("policy", "require")
+        .with_attr("name", "ht");
+    other_features
+        .root_mut()
+        .ensure_child("cpu")
+        .append(feature);
+    for domain in &edited {
+        let xml = domain.render();
+        let refusal = saved.redefine(&xml)?.context("libvirt accepts it")?;
+        ensure!(is_refusal_of_abi_check(&refusal), "{refusal}");
+        ensure!(
+            !saved.paths_refused_by_table(&xml)?.is_empty(),
+            "accepted here"
+        );
     }
     Ok(())
 }
