@@ -132,6 +132,21 @@ fn vmis_convert_to_domains() {
     }
 }
 
+/// VMIs of manifests that people published, with the status and the options that they have in a cluster, and as root.
+#[test]
+fn published_vmis_convert_to_domains() {
+    let directory = corpus().join("manifest-to-domain-xml");
+    let cases = Cases {
+        version: KubeVirtVersion::V1_9,
+        inputs: directory.clone(),
+        results: vec![directory],
+    };
+    let names = cases.names();
+    let as_root = names.iter().filter(|name| name.ends_with("+root"));
+    assert_eq!((names.len(), as_root.count()), (141, 18));
+    run("manifest-to-domain-xml", &names, |case| cases.check(case));
+}
+
 /// v1.8 pins the threads of an IO thread pool to CPUs that the pod may not have; this launcher does as later versions.
 #[test]
 fn what_versions_convert_differently_is_converted_so() {
