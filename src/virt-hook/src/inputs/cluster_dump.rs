@@ -1,17 +1,19 @@
 //! Reads all VMIs of a cluster from files that may have other objects, too.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
 use super::vmi_source::full_name;
-use super::{VmiInput, VmiSource, input_file};
+use super::{ManifestPaths, VmiInput, VmiSource, input_file};
 use crate::verb_failure::{Failure, error_text};
 
 /// An object of a dump.
 pub(crate) struct DumpEntry {
+    /// The name of its file.
+    pub(crate) file: String,
     /// `NAMESPACE/NAME` of the object, or the file.
     pub(crate) name: String,
     pub(crate) content: DumpContent,
@@ -34,25 +36,30 @@ struct DumpFile {
     entries: Vec<ManifestEntry>,
 }
 
-/// Reads and converts all VMIs with the same fixed host facts. A VirtualMachine is left out if its VMI is there, too.
-/// A file of `files` that has one object must have a VMI; those of `dump_files` may have none.
+/// Reads and converts all VMIs of the files, with the options and facts of `source`. A VirtualMachine is left out if its VMI
+/// is there, too. A file that is named and has one object must have a VMI; those of directories may have none.
 pub(crate) fn read_and_convert_vmis(
-    files: &[PathBuf],
-    dump_files: &[PathBuf],
+    paths: &ManifestPaths,
+    source: &VmiSource,
 ) -> Result<Vec<DumpEntry>, Failure> {
+    let of_file = |path: &Path| VmiSource {
+        file: path.to_owned(),
+        ..source.clone()
+    };
     let mut dump = Vec::new();
-    for path in files {
-        let source = VmiSource::on_any_node(path);
+    for path in &paths.files {
+        let source = of_file(path);
         let entries = source.entries()?.map_err(|error| source.failure(error))?;
         dump.push(DumpFile { source, entries });
     }
     let mut all_entries = Vec::new();
-    for path in dump_files {
-        let source = VmiSource::on_any_node(path);
+    for path in &paths.of_directories {
+        let source = of_file(path);
         match source.entries() {
             Ok(Ok(entries)) => dump.push(DumpFile { source, entries }),
             Ok(Err(error)) => all_entries.push(DumpEntry::without_vmi(path, None, &error)),
             Err(failure) => all_entries.push(DumpEntry {
+                file: input_file::name(path),
                 name: input_file::name(path),
                 content: DumpContent::Unreadable(failure.line()),
             }),
@@ -93,7 +100,7 @@ impl DumpFile {
     ) -> Result<(), Failure> {
         let Self { source, entries } = self;
         let is_of_list = entries.len() > 1;
-        let path = &source.args.vmi;
+        let path = &source.file;
         let mut manifests: Vec<Manifest> = Vec::new();
         for entry in entries {
             match entry.manifest {
@@ -114,6 +121,7 @@ impl DumpFile {
                 Err(failure) => return Err(failure),
             };
             all_entries.push(DumpEntry {
+                file: input_file::name(path),
                 name: full_name(&manifest),
                 content,
             });
@@ -137,8 +145,9 @@ impl DumpEntry {
             name: match (name, error) {
                 (Some(name), _) => name,
                 (None, ManifestError::At { place, .. }) => format!("{file}, {place}"),
-                (None, _) => file,
+                (None, _) => file.clone(),
             },
+            file,
         }
     }
 }

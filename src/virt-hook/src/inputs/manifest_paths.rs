@@ -37,10 +37,7 @@ impl ManifestPaths {
 /// The manifests in a directory, in the order of their names.
 pub(crate) fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = entries(directory)?;
-    paths.retain(|path| {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) && path.is_file()
-    });
+    paths.retain(|path| has_manifest_extension(path) && path.is_file());
     match paths.is_empty() {
         true => Err(anyhow!(
             "{}: no *.yaml, *.yml or *.json in it",
@@ -48,6 +45,12 @@ pub(crate) fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         )),
         false => Ok(paths),
     }
+}
+
+/// Whether a path ends as those of manifests do.
+pub(crate) fn has_manifest_extension(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
 }
 
 /// The paths of a directory's entries, sorted.

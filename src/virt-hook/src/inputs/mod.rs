@@ -7,6 +7,7 @@ mod devices_not_shown;
 mod domain_reason;
 mod host_facts;
 pub(crate) mod input_file;
+mod instance_types_option;
 mod made_up_facts;
 mod manifest_paths;
 mod pod_facts_file;
@@ -15,24 +16,27 @@ mod vm_manifest;
 mod vmi_input;
 mod vmi_source;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hook_host::PolicySource;
 
+use crate::verb_failure::Failure;
+
 pub(crate) use cloud_init_without_secrets::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read_and_convert_vmis};
 pub(crate) use domain_reason::DomainReason;
+pub(crate) use instance_types_option::InstanceTypesArgs;
 pub(crate) use manifest_paths::{ManifestPaths, in_directory};
 pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;
-pub(crate) use vm_manifest::notes_about_fields;
+pub(crate) use vm_manifest::{InstanceTypes, notes_about_fields};
 pub(crate) use vmi_input::VmiInput;
 pub(crate) use vmi_source::{NamedVmi, VmiSource};
 
-/// A virtual machine, where it would run, and what its hooks may do.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct InputArgs {
+/// A virtual machine.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct VmiArgs {
     /// A VirtualMachineInstance, a VirtualMachine, or an object that carries one (a pool, a replica set, a Template),
     /// JSON or YAML; other objects may be beside it. `-` reads standard input
     #[arg(long, value_name = "FILE")]
@@ -40,6 +44,11 @@ pub(crate) struct InputArgs {
     /// The VMI to use, if the file has several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) vmi_name: Option<String>,
+}
+
+/// Where a virtual machine would run, and what its hooks may do.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct InputArgs {
     /// VirtualMachineOptions as virt-handler sends them, proto JSON [default: those of a default cluster]. Their plugins
     /// are not called
     #[arg(long, value_name = "FILE")]
@@ -47,9 +56,8 @@ pub(crate) struct InputArgs {
     /// Facts about the node and the pod, JSON, as `virt-hook host-facts` writes them [default: those of this machine]
     #[arg(long, value_name = "FILE")]
     pub(crate) host: Option<PathBuf>,
-    /// Instance types and preferences, in addition to those that KubeVirt installs: a list or several documents
-    #[arg(long, value_name = "FILE")]
-    pub(crate) instancetypes: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) instance_types: InstanceTypesArgs,
     /// Also set the disks' cache and IO modes, as the launcher does before a start; always so with hooks
     #[arg(long)]
     pub(crate) prepared: bool,
@@ -64,12 +72,17 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// The same inputs for the domain that hooks see: the launcher sets the disks' driver modes before it calls hooks.
-    pub(crate) fn for_hooks(&self) -> Self {
-        Self {
-            prepared: true,
-            ..self.clone()
-        }
+    /// The source of the VMIs in a file. Hooks see the domain with the disks' driver modes, which the launcher sets before it
+    /// calls hooks.
+    pub(crate) fn source(&self, file: &Path, has_hooks: bool) -> Result<VmiSource, Failure> {
+        Ok(VmiSource {
+            file: file.to_owned(),
+            options: self.options.clone(),
+            host: self.host.clone(),
+            instance_types: self.instance_types.read()?,
+            prepared: self.prepared || has_hooks,
+            ..VmiSource::default()
+        })
     }
 
     /// The facts about the pod.

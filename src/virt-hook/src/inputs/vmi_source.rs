@@ -13,19 +13,30 @@ use super::vm_manifest::{
     Note,
 };
 use super::vmi_input::{self, VmiInput};
-use super::{InputArgs, default_options, devices_not_shown, host_facts, input_file, made_up_facts};
+use super::{default_options, devices_not_shown, host_facts, input_file, made_up_facts};
 use crate::output;
 use crate::verb_failure::Failure;
 
 /// Maximum size of a manifest in bytes. A list holds all VMIs of a cluster.
-const MAX_MANIFEST: usize = 64 << 20;
+pub(super) const MAX_MANIFEST: usize = 64 << 20;
 /// Maximum number of VMIs of a file that an error names.
 const MAX_NAMES: usize = 10;
 
 /// The files and options from which a [`VmiInput`] is read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VmiSource {
-    pub(crate) args: InputArgs,
+    /// The file with the VMIs; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// The VMI to use, if the file has several.
+    pub(crate) vmi_name: Option<String>,
+    /// The file of virt-handler's options; without one, those of a default cluster apply.
+    pub(crate) options: Option<PathBuf>,
+    /// The file of host facts.
+    pub(crate) host: Option<PathBuf>,
+    /// Instance types and preferences in addition to those that KubeVirt installs.
+    pub(crate) instance_types: InstanceTypes,
+    /// Whether the disks' driver modes are set, too.
+    pub(crate) prepared: bool,
     /// A domain XML that replaces conversion.
     pub(crate) domain: Option<PathBuf>,
     /// The XML of a device that is attached.
@@ -55,13 +66,11 @@ pub(super) fn full_name(manifest: &Manifest) -> String {
 
 impl VmiSource {
     /// The VMIs of a file, converted with fixed host facts, the same on every machine.
-    pub(crate) fn on_any_node(vmi: &Path) -> VmiSource {
+    pub(crate) fn on_any_node(file: &Path, instance_types: &InstanceTypes) -> VmiSource {
         VmiSource {
-            args: InputArgs {
-                vmi: vmi.to_owned(),
-                prepared: true,
-                ..InputArgs::default()
-            },
+            file: file.to_owned(),
+            instance_types: instance_types.clone(),
+            prepared: true,
             any_node: true,
             ..VmiSource::default()
         }
@@ -78,12 +87,7 @@ impl VmiSource {
         self.warn_about_conversions(&[(full_name(&chosen), notes)], is_of_list);
         self.tell(left_out.as_ref());
         self.tell_origin(&[&chosen], is_of_list);
-        if self.args.options.is_none() && !self.any_node && self.domain.is_none() {
-            output::note(&format!(
-                "without --options, those of a default KubeVirt 1.9 cluster apply: {}",
-                default_options::DESCRIPTION
-            ));
-        }
+        self.tell_default_options();
         self.input(&chosen, converted)
     }
 
@@ -122,38 +126,29 @@ impl VmiSource {
 
     /// Reads all objects of the file, those that are no VMIs included.
     pub(super) fn entries(&self) -> Result<Result<Vec<ManifestEntry>, ManifestError>, Failure> {
-        let bytes = input_file::read(&self.args.vmi, MAX_MANIFEST)?;
-        let cluster = self.cluster(&self.facts()?)?;
+        let bytes = input_file::read(&self.file, MAX_MANIFEST)?;
+        let cluster = self.cluster(&self.facts()?);
         Ok(vm_manifest::read_entries(&bytes, &cluster))
     }
 
     fn manifests(&self, facts: &HostFacts) -> Result<Manifests, Failure> {
-        let path = &self.args.vmi;
+        let path = &self.file;
         let bytes = input_file::read(path, MAX_MANIFEST)?;
-        let cluster = self.cluster(facts)?;
+        let cluster = self.cluster(facts);
         vm_manifest::read(&bytes, &cluster).map_err(|error| self.failure(error))
     }
 
-    fn cluster(&self, facts: &HostFacts) -> Result<Cluster, Failure> {
-        let instance_types = match &self.args.instancetypes {
-            Some(path) => {
-                let bytes = input_file::read(path, MAX_MANIFEST)?;
-                InstanceTypes::read(&bytes).map_err(|error| {
-                    Failure::Usage(anyhow::Error::new(error).context(input_file::name(path)))
-                })?
-            }
-            None => InstanceTypes::default(),
-        };
-        Ok(Cluster {
+    fn cluster(&self, facts: &HostFacts) -> Cluster {
+        Cluster {
             architecture: facts.architecture.clone(),
-            instance_types,
-            binds_claims: self.args.host.is_none(),
-        })
+            instance_types: self.instance_types.clone(),
+            binds_claims: self.host.is_none(),
+        }
     }
 
     /// The facts of the file, or fixed ones, or those of this machine.
     fn facts(&self) -> Result<HostFacts, Failure> {
-        match &self.args.host {
+        match &self.host {
             Some(path) => host_facts::read(path),
             None if self.any_node => Ok(host_facts::on_any_node()),
             None => Ok(host_facts::probe()),
@@ -161,7 +156,7 @@ impl VmiSource {
     }
 
     fn options(&self) -> Result<Options, Failure> {
-        match &self.args.options {
+        match &self.options {
             Some(path) => input_file::json::<Options>(path),
             None => Ok(default_options::of_a_default_cluster()),
         }
@@ -170,7 +165,7 @@ impl VmiSource {
     /// The failure of a file without a VMI.
     pub(super) fn failure(&self, error: ManifestError) -> Failure {
         let is_refusal = error.is_refusal();
-        let error = anyhow::Error::new(error).context(input_file::name(&self.args.vmi));
+        let error = anyhow::Error::new(error).context(input_file::name(&self.file));
         match is_refusal {
             true => Failure::Refused(error),
             false => Failure::Usage(error),
@@ -179,7 +174,7 @@ impl VmiSource {
 
     fn choose(&self, mut manifests: Vec<Manifest>) -> Result<Manifest, Failure> {
         let names: Vec<String> = manifests.iter().map(full_name).collect();
-        let wanted = self.args.vmi_name.as_deref();
+        let wanted = self.vmi_name.as_deref();
         let matches = |name: &String| {
             let has_name =
                 |wanted| name == wanted || name.split_once('/').is_some_and(|(_, n)| n == wanted);
@@ -194,7 +189,7 @@ impl VmiSource {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let (file, shown) = (input_file::name(&self.args.vmi), shown.join(", "));
+        let (file, shown) = (input_file::name(&self.file), shown.join(", "));
         let shared_name = matching.first().map(|at| &names[*at]);
         let shared_name =
             shared_name.filter(|shared_name| matching.iter().all(|at| names[*at] == **shared_name));
@@ -217,6 +212,16 @@ impl VmiSource {
                 "{file}: it has several VMIs {wanted}: choose one with --vmi-name NAMESPACE/NAME"
             ),
         }))
+    }
+
+    /// Prints which options apply if none are given.
+    pub(crate) fn tell_default_options(&self) {
+        if self.options.is_none() && !self.any_node && self.domain.is_none() {
+            output::note(&format!(
+                "without --options, those of a default KubeVirt 1.9 cluster apply: {}",
+                default_options::DESCRIPTION
+            ));
+        }
     }
 
     /// Prints each warning once, by importance, with the VMIs that have it if the file is a list.
@@ -248,7 +253,7 @@ impl VmiSource {
     /// Prints a note about the whole file.
     fn tell(&self, note: Option<&Note>) {
         if let Some(note) = note {
-            let file = input_file::name(&self.args.vmi);
+            let file = input_file::name(&self.file);
             output::note(&format!("{file}: {}", note.text));
         }
     }
@@ -259,7 +264,7 @@ impl VmiSource {
         notes: impl Iterator<Item = (String, &'a Note)>,
         is_of_list: bool,
     ) -> Vec<String> {
-        let file = input_file::name(&self.args.vmi);
+        let file = input_file::name(&self.file);
         let mut merged: Vec<(&Note, Vec<String>)> = Vec::new();
         for (name, note) in notes {
             let is_same = |known: &Note| {
@@ -299,7 +304,7 @@ impl VmiSource {
     }
 
     fn input(&self, manifest: &Manifest, xml: String) -> Result<VmiInput, Failure> {
-        let name = input_file::name(&self.args.vmi);
+        let name = input_file::name(&self.file);
         let device = self.device.as_deref().map(device);
         let input = VmiInput::new(&manifest.vmi, xml, self.reason);
         Ok(VmiInput {
@@ -320,14 +325,14 @@ impl VmiSource {
         if let Some(path) = &self.domain {
             return Ok((domain(path)?, Vec::new()));
         }
-        let name = input_file::name(&self.args.vmi);
+        let name = input_file::name(&self.file);
         let vmi = &manifest.vmi;
         let mut options = self.options()?;
         let mut notes = made_up_facts::complete(vmi, &mut options, &mut facts);
-        if let Some(path) = &self.args.host {
+        if let Some(path) = &self.host {
             notes.extend(block_volumes_not_in(path, manifest, &facts));
         }
-        let xml = vmi_input::convert(vmi, &options, &facts, self.args.prepared)
+        let xml = vmi_input::convert(vmi, &options, &facts, self.prepared)
             .map_err(|failure| failure.about(&name))?;
         notes.extend(devices_not_shown::notes(vmi, &xml));
         Ok((xml, notes))

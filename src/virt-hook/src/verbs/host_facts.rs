@@ -6,7 +6,7 @@ use clap::Args;
 use domain::host_facts::HostFacts;
 use serde::Serialize;
 
-use crate::inputs::{InputArgs, VmiSource};
+use crate::inputs::{InstanceTypesArgs, VmiSource};
 use crate::output::{Report, Style};
 use crate::verb_failure::Failure;
 
@@ -32,9 +32,8 @@ pub(crate) struct Arguments {
     /// The VMI to use, if the file has several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     vmi_name: Option<String>,
-    /// Instance types and preferences, in addition to those that KubeVirt installs
-    #[arg(long, value_name = "FILE")]
-    instancetypes: Option<PathBuf>,
+    #[command(flatten)]
+    instance_types: InstanceTypesArgs,
 }
 
 /// All host facts.
@@ -46,12 +45,9 @@ pub(crate) struct HostFactsReport {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<HostFactsReport, Failure> {
     let source = VmiSource {
-        args: InputArgs {
-            vmi: arguments.vmi.clone(),
-            vmi_name: arguments.vmi_name.clone(),
-            instancetypes: arguments.instancetypes.clone(),
-            ..InputArgs::default()
-        },
+        file: arguments.vmi.clone(),
+        vmi_name: arguments.vmi_name.clone(),
+        instance_types: arguments.instance_types.read()?,
         any_node: true,
         ..VmiSource::default()
     };

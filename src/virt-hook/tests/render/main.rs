@@ -3,6 +3,7 @@
 
 mod cluster_domains;
 mod manifests;
+mod several_vms;
 
 use std::fs;
 use std::io::Write;

@@ -23,6 +23,7 @@ mod granted_dirs;
 mod handwritten_module;
 mod image;
 mod inspect;
+mod instance_types;
 mod libvirt_tools;
 mod misspelt_paths;
 mod new;

@@ -42,6 +42,16 @@ pub(crate) enum ManifestError {
     /// The VM does not fit to its instance type or preference.
     #[error("the VirtualMachine is refused: {0}")]
     InstanceType(String),
+    /// The VM's instance type or preference is not known here: its API server takes such a VM, but virt-controller makes no VMI.
+    #[error(
+        "a cluster without it makes no VMI of the VirtualMachine ({condition}): its {what} {reason}"
+    )]
+    NotFound {
+        /// The reason of the VM's condition in a cluster.
+        condition: &'static str,
+        what: &'static str,
+        reason: String,
+    },
     #[error("the list has no items")]
     NoItems,
     /// An annotation or a label that YAML reads as a number or another type.
@@ -64,7 +74,7 @@ impl ManifestError {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Vmi(error) => !matches!(error, VmiError::TooLarge { .. }),
-            Self::Unquoted { .. } | Self::InstanceType(_) => true,
+            Self::Unquoted { .. } | Self::InstanceType(_) | Self::NotFound { .. } => true,
             Self::At { error, .. } => error.is_refusal(),
             _ => false,
         }

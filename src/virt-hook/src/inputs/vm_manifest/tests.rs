@@ -199,7 +199,8 @@ fn misspelt_fields_of_a_virtual_machine_are_noted() {
     }
     let known = VM_TEXT.replace(
         "spec:\n  template",
-        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {name: b, kind: c}\n  \
+        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {inferFromVolume: a}\n  \
+         preference: {name: fedora, kind: VirtualMachineClusterPreference}\n  \
          dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
     );
     let notes = notes(&only_manifest(&known));

@@ -52,7 +52,7 @@ pub(super) fn vmi_from_template(
     let namespace = namespace.as_str().unwrap_or(DEFAULT_NAMESPACE);
     let cluster = surroundings.cluster;
     let sources = [&surroundings.instance_types, &cluster.instance_types];
-    let expansion = Expansion::of_vm(vm, namespace, sources);
+    let expansion = Expansion::of_vm(vm, namespace, sources)?;
     let mut spec = template.get("spec").cloned().unwrap_or_default();
     let mut defaults = Vec::new();
     if let Value::Object(spec) = &mut spec {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::grant_arguments::GrantArgs;
+use crate::inputs::InstanceTypesArgs;
 
 pub(crate) const HELP: &str = "\
 Each compilation is a separate child process, as in a launcher. A call runs the hook point on a new
@@ -30,6 +31,8 @@ pub(crate) struct Arguments {
     /// The VMI that the hook is called for [default: a built-in one]
     #[arg(long, value_name = "FILE")]
     pub(super) vmi: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) instance_types: InstanceTypesArgs,
     #[command(flatten)]
     pub(super) grants: GrantArgs,
     /// Number of calls to measure

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::arguments::Arguments;
 use super::percentiles::LatencyPercentiles;
 use crate::hook_module::HookModule;
-use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::inputs::{VmiInput, VmiSource};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
@@ -59,7 +59,7 @@ impl MeasuredHook {
         let policy = arguments.grants.policy_for(description, temp_dir.path())?;
         Ok(Self {
             modules: module_discovery::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
-            input: input(arguments.vmi.as_deref())?.with_attached_devices(),
+            input: input(arguments)?.with_attached_devices(),
             sha256: module.digest().to_owned(),
             first_compilation: module.code_origin().clone(),
             runtime,
@@ -221,18 +221,10 @@ fn nothing_to_measure(what: &str) -> Failure {
     Failure::refused(anyhow!("the VMI has no {what}: give --vmi one that has"))
 }
 
-fn input(vmi: Option<&Path>) -> Result<VmiInput, Failure> {
-    let Some(path) = vmi else {
-        return VmiInput::on_any_node(DEFAULT_VMI);
-    };
-    let source = VmiSource {
-        args: InputArgs {
-            vmi: path.to_owned(),
-            prepared: true,
-            ..InputArgs::default()
-        },
-        any_node: true,
-        ..VmiSource::default()
-    };
-    source.read()
+fn input(arguments: &Arguments) -> Result<VmiInput, Failure> {
+    let instance_types = arguments.instance_types.read()?;
+    match &arguments.vmi {
+        Some(path) => VmiSource::on_any_node(path, &instance_types).read(),
+        None => VmiInput::on_any_node(DEFAULT_VMI),
+    }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::built_in_vmis;
 use super::check_finding::{CheckVerdict, Finding};
-use crate::inputs::{ManifestPaths, NamedVmi, VmiInput, VmiSource, input_file};
+use crate::inputs::{
+    InstanceTypes, InstanceTypesArgs, ManifestPaths, NamedVmi, VmiInput, VmiSource, input_file,
+};
 use crate::output;
 use crate::verb_failure::{Failure, error_text};
 
@@ -29,7 +31,11 @@ pub(super) struct CheckedVmis {
 
 impl CheckedVmis {
     /// Reads the built-in VMIs, then those of files, directories and patterns. A file of a directory may have none.
-    pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Failure> {
+    pub(super) fn read(
+        paths: &[PathBuf],
+        instance_types: &InstanceTypesArgs,
+    ) -> Result<Self, Failure> {
+        let instance_types = instance_types.read()?;
         let paths = ManifestPaths::find(paths).map_err(Failure::Usage)?;
         let built_in = built_in_vmis::read()?.into_iter();
         let built_in = built_in.map(|(name, input)| CheckedVmi {
@@ -43,10 +49,10 @@ impl CheckedVmis {
             refused: Vec::new(),
         };
         for path in &paths.files {
-            all.add(path)?;
+            all.add(path, &instance_types)?;
         }
         for path in &paths.of_directories {
-            match all.add(path) {
+            match all.add(path, &instance_types) {
                 Err(failure @ Failure::Usage(_)) => output::note(&failure.line()),
                 result => result?,
             }
@@ -55,9 +61,9 @@ impl CheckedVmis {
     }
 
     /// Adds the VMIs of a file.
-    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+    fn add(&mut self, path: &Path, instance_types: &InstanceTypes) -> Result<(), Failure> {
         let file = input_file::name(path);
-        let vmis = match VmiSource::on_any_node(path).read_each() {
+        let vmis = match VmiSource::on_any_node(path, instance_types).read_each() {
             Ok(vmis) => vmis,
             Err(Failure::Refused(refusal)) => {
                 self.refuse(path, error_text(&refusal));

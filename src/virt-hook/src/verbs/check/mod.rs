@@ -32,7 +32,7 @@ use crate::cached_compilation;
 use crate::compiled_module_cache::SmallestSidecarResult;
 use crate::grant_arguments::GrantArgs;
 use crate::host_version_options::HostVersionOptions;
-use crate::inputs::PodFactsInput;
+use crate::inputs::{InstanceTypesArgs, PodFactsInput};
 use crate::interactive_compile;
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_file_size::module_file_size;
@@ -82,6 +82,8 @@ pub(crate) struct Arguments {
     /// for their names. May be repeated
     #[arg(long, value_name = "FILE_OR_DIR")]
     vmi: Vec<PathBuf>,
+    #[command(flatten)]
+    instance_types: InstanceTypesArgs,
     #[command(flatten)]
     grants: GrantArgs,
     /// The namespace for the policy's rules [default: that of the VMIs of --vmi, else `default`]
@@ -163,7 +165,8 @@ fn findings(arguments: &Arguments) -> Result<Vec<Finding>, Failure> {
             return Ok(findings);
         }
     }
-    let CheckedVmis { vmis, refused } = CheckedVmis::read(&arguments.vmi)?;
+    let CheckedVmis { vmis, refused } =
+        CheckedVmis::read(&arguments.vmi, &arguments.instance_types)?;
     findings.extend(checked_vmis::refused_vmis_finding(refused));
     let options = HookOptions {
         namespace: namespace(arguments, &vmis)?,

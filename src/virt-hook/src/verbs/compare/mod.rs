@@ -4,17 +4,19 @@ mod compare_report;
 mod compared_hook;
 mod sidecar_shim_script;
 mod vmi_comparison;
-mod vmi_files;
 mod vmi_outcome;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
 use crate::grant_arguments::GrantArgs;
-use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
+use crate::inputs::{
+    self, CloudInitUnavailable, DumpContent, DumpEntry, InstanceTypesArgs, ManifestPaths, VmiInput,
+    VmiSource,
+};
 use crate::temporary_directory::TemporaryDirectory;
 use crate::verb_failure::Failure;
 pub(crate) use compare_report::CompareReport;
@@ -67,6 +69,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     vmi_dir: Option<PathBuf>,
     #[command(flatten)]
+    instance_types: InstanceTypesArgs,
+    #[command(flatten)]
     grants: GrantArgs,
     /// Facts about the pod, the same for every VMI, as for `run`
     #[arg(long, value_name = "FILE")]
@@ -75,7 +79,7 @@ pub(crate) struct Arguments {
 
 /// Runs both sides on every VMI.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
-    let vmis = vmi_files::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
+    let vmis = vmis(arguments)?;
     let temp_dir = TemporaryDirectory::new()
         .context("making a temporary directory")
         .map_err(Failure::Internal)?;
@@ -91,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     };
     let mut groups: Vec<VmiGroup> = Vec::new();
     let mut cloud_init_not_compared = 0;
-    for DumpEntry { name, content } in vmis {
+    for DumpEntry { name, content, .. } in vmis {
         let comparison = match content {
             DumpContent::Vmi(input) => {
                 let is_left_out = lacks_cloud_init(&input, &mut original, &mut port)?;
@@ -120,6 +124,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         cloud_init_not_compared,
         is_preview,
     ))
+}
+
+/// Reads and converts the VMIs with the same fixed host facts. The result also has the objects that cannot be converted,
+/// with the reason.
+fn vmis(arguments: &Arguments) -> Result<Vec<DumpEntry>, Failure> {
+    let mut paths = ManifestPaths::find(&arguments.vmi).map_err(Failure::Usage)?;
+    if let Some(directory) = &arguments.vmi_dir {
+        let of_directory = inputs::in_directory(directory).map_err(Failure::Usage)?;
+        paths.of_directories.extend(of_directory);
+    }
+    let instance_types = arguments.instance_types.read()?;
+    let source = VmiSource::on_any_node(Path::new(""), &instance_types);
+    inputs::read_and_convert_vmis(&paths, &source)
 }
 
 fn compare(

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cloud_init_documents_by_name::cloud_init_documents_by_name;
 use crate::collected_hooks::{CollectedHooks, HookResults};
-use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
+use crate::inputs::{DomainReason, InputArgs, VmiArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_discovery;
 use crate::output::{Report, RunReport, Style, TerminalEscaped, unified_diff};
@@ -41,6 +41,8 @@ pub(crate) struct Arguments {
     /// The hook: a module, or a directory that holds modules
     #[arg(value_name = "DIR_OR_WASM")]
     hook: PathBuf,
+    #[command(flatten)]
+    vmi: VmiArgs,
     #[command(flatten)]
     args: InputArgs,
     /// A domain XML to use instead of the converted VMI
@@ -90,7 +92,7 @@ pub(crate) struct RunResult {
 /// Runs the hook.
 pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
     let source = VmiSource {
-        args: arguments.args.for_hooks(),
+        vmi_name: arguments.vmi.vmi_name.clone(),
         domain: arguments.domain.clone(),
         device: arguments.device.clone(),
         migration: migration(&arguments.parameters).map_err(Failure::Usage)?,
@@ -99,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
             false => arguments.reason.into(),
         },
         is_incoming: arguments.arriving,
-        ..VmiSource::default()
+        ..arguments.args.source(&arguments.vmi.vmi, true)?
     };
     let input = source.read()?;
     let modules =

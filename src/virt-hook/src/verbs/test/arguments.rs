@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::granted_dirs::GrantedDirs;
+use crate::inputs::InstanceTypesArgs;
 
 pub(crate) const HELP: &str = "\
 A case is a directory:
@@ -57,6 +58,8 @@ pub(crate) struct Arguments {
     /// The operator's policy for cases without a policy.yaml [default: the one beside the cases]
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) instance_types: InstanceTypesArgs,
     #[command(flatten)]
     pub(super) dirs: GrantedDirs,
     /// Write the actual results into the cases, instead of comparing

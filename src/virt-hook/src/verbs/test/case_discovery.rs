@@ -11,10 +11,12 @@ use hook_host::policy::{HookYaml, OperatorPolicy};
 use super::case_files::{self, HOOK_YAML, POLICY, VMI};
 use super::test_case::Case;
 use crate::granted_dirs::{GrantedDirs, not_granted};
+use crate::inputs::InstanceTypes;
 use crate::verb_failure::Failure;
 
-/// The files beside the cases.
+/// What the cases have in common.
 struct SharedFiles {
+    instance_types: InstanceTypes,
     policy: Option<PathBuf>,
     settings: Option<PathBuf>,
 }
@@ -22,12 +24,17 @@ struct SharedFiles {
 impl Case {
     /// The cases of a directory, sorted by name, or the directory itself if it is a case. Cases without a policy get
     /// `policy`, or the one in the directory of cases; those without a hook.yaml get the one in the directory.
-    pub(super) fn find(dir: &Path, policy: Option<&Path>) -> Result<Vec<Self>> {
+    pub(super) fn find(
+        dir: &Path,
+        policy: Option<&Path>,
+        instance_types: &InstanceTypes,
+    ) -> Result<Vec<Self>> {
         if let Some(policy) = policy {
             File::open(policy).with_context(|| policy.display().to_string())?;
         }
         let shared = |directory: &Path| -> Result<SharedFiles> {
             Ok(SharedFiles {
+                instance_types: instance_types.clone(),
                 policy: match policy {
                     Some(policy) => Some(policy.to_owned()),
                     None => case_files::regular_file(directory, POLICY)?,
@@ -119,6 +126,7 @@ impl Case {
             name: name.to_string_lossy().into_owned(),
             dir: dir.to_owned(),
             vmi: vmi.unwrap_or_else(|| dir.join(VMI[0])),
+            instance_types: shared.instance_types,
             shared_policy: shared.policy,
             shared_settings: shared.settings,
         })

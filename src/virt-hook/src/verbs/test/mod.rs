@@ -43,7 +43,8 @@ const NO_CALLS_NOTE: &str = "no hook was called: the VMI of a case for PreCloudI
 pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
     let policy = arguments.policy.as_deref();
-    let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
+    let instance_types = arguments.instance_types.read()?;
+    let cases = Case::find(&arguments.cases, policy, &instance_types).map_err(Failure::Usage)?;
     Case::check_shared_files(&cases)?;
     Case::check_granted_dirs(&cases, policy, &arguments.dirs)?;
     let modules = module_discovery::find(&arguments.hooks).map_err(Failure::Usage)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use hook_host::{HookInfo, HookPoint, MigrationParameters};
+use hook_host::{HookInfo, HookPoint, MigrationParameters, PolicySource};
 use serde::Deserialize;
 
 use super::actual_result::ActualResult;
@@ -13,7 +13,7 @@ use super::case_files::{
 };
 use crate::collected_hooks::{CollectedHooks, HookResults, LIST_HOOK_POINT_ADVICE};
 use crate::hook_module::HookModule;
-use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
+use crate::inputs::{DomainReason, InstanceTypes, PodFactsInput, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::verb_failure::Failure;
 
@@ -33,6 +33,8 @@ pub(super) struct Case {
     pub(super) vmi: PathBuf,
     /// The operator's policy that is used if the case has none of its own.
     pub(super) shared_policy: Option<PathBuf>,
+    /// Instance types and preferences in addition to those that KubeVirt installs.
+    pub(super) instance_types: InstanceTypes,
     /// The hook.yaml beside the cases, which is used if the case has none of its own.
     pub(super) shared_settings: Option<PathBuf>,
 }
@@ -50,16 +52,11 @@ impl Case {
 
     fn source(&self) -> VmiSource {
         VmiSource {
-            args: InputArgs {
-                vmi: self.vmi.clone(),
-                vmi_name: None,
-                options: self.file(OPTIONS),
-                host: self.file(HOST),
-                instancetypes: None,
-                prepared: true,
-                policy: self.policy(),
-                pod: self.file(POD),
-            },
+            file: self.vmi.clone(),
+            options: self.file(OPTIONS),
+            host: self.file(HOST),
+            instance_types: self.instance_types.clone(),
+            prepared: true,
             domain: self.file(DOMAIN),
             device: self.file(DEVICE),
             any_node: true,
@@ -114,8 +111,11 @@ impl Case {
             ([], None) => None,
         };
         let options = HookOptions {
-            policy: source.args.policy(),
-            pod: source.args.pod(),
+            policy: match self.policy() {
+                Some(path) => PolicySource::File(path),
+                None => PolicySource::None,
+            },
+            pod: PodFactsInput::from_file(self.file(POD).as_deref()),
             namespace: input.invocation.namespace.clone(),
             code: ModuleCode::Compiled(compiled.to_owned()),
             ..HookOptions::default()

@@ -100,7 +100,7 @@ pub(super) struct Expansion {
     pub(super) has_instance_type: bool,
     /// The kinds and names of those that are in the file of the VM.
     pub(super) used: Vec<String>,
-    /// Notes about those that are not known here.
+    /// Notes about those that a cluster takes from a volume.
     pub(super) notes: Vec<Note>,
 }
 
@@ -172,28 +172,36 @@ fn what(kind: &str) -> Option<(What, bool)> {
 
 impl Expansion {
     /// What a VirtualMachine refers to, looked up in all that is known here, in this order: the sources, KubeVirt's own.
-    pub(super) fn of_vm(vm: &Value, namespace: &str, sources: [&InstanceTypes; 2]) -> Self {
+    pub(super) fn of_vm(
+        vm: &Value,
+        namespace: &str,
+        sources: [&InstanceTypes; 2],
+    ) -> Result<Self, ManifestError> {
         let mut expansion = Self::default();
         for what in [What::InstanceType, What::Preference] {
             let Some(matcher) = vm.pointer(what.path()).and_then(Value::as_object) else {
                 continue;
             };
             expansion.has_instance_type |= what == What::InstanceType;
-            match found(what, matcher, namespace, sources) {
-                Ok((key, spec, title)) => {
-                    expansion.used.extend(title);
-                    let annotation = what.annotation(key.namespace.is_none());
-                    expansion.annotations.push((annotation, key.name));
-                    let slot = match what {
-                        What::InstanceType => &mut expansion.instance_type,
-                        What::Preference => &mut expansion.preference,
-                    };
-                    *slot = Some(spec);
-                }
-                Err(note) => expansion.notes.push(note),
+            let name = matcher
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            if let ("", Some(Value::String(volume))) = (name, matcher.get("inferFromVolume")) {
+                expansion.notes.push(inferred(what, volume));
+                continue;
             }
+            let (key, spec, title) = found(what, name, matcher, namespace, sources)?;
+            expansion.used.extend(title);
+            let annotation = what.annotation(key.namespace.is_none());
+            expansion.annotations.push((annotation, key.name));
+            let slot = match what {
+                What::InstanceType => &mut expansion.instance_type,
+                What::Preference => &mut expansion.preference,
+            };
+            *slot = Some(spec);
         }
-        expansion
+        Ok(expansion)
     }
 
     /// Sets what the API server takes from a preference when it stores a VirtualMachine: architecture and machine type.
@@ -217,7 +225,9 @@ impl Expansion {
         spec: &mut Object,
         metadata: &mut Object,
     ) -> Result<(), ManifestError> {
-        if let Some(preference) = &self.preference {
+        // Of an instance type whose name only the cluster knows, the size is not known either.
+        let has_size = !self.has_instance_type || self.instance_type.is_some();
+        if let Some(preference) = self.preference.as_ref().filter(|_| has_size) {
             cpu_topology::check_requirements(preference, self.instance_type.as_ref(), spec)?;
         }
         if !self.annotations.is_empty()
@@ -260,6 +270,14 @@ impl What {
         }
     }
 
+    /// The reason of the condition that virt-controller sets if it does not find it.
+    fn condition(self) -> &'static str {
+        match self {
+            Self::InstanceType => "FailedFindInstancetype",
+            Self::Preference => "FailedFindPreference",
+        }
+    }
+
     fn annotation(self, is_of_cluster: bool) -> &'static str {
         match (self, is_of_cluster) {
             (Self::InstanceType, false) => "kubevirt.io/instancetype-name",
@@ -270,38 +288,41 @@ impl What {
     }
 }
 
-/// What a matcher of a VirtualMachine refers to, with its title if it is in the first source, which is the file of the VM; or
-/// a note that it is not known here.
+/// The note about a name that only the cluster knows. Such a VM is not refused: a cluster finds the name.
+fn inferred(what: What, volume: &str) -> Note {
+    Note::not_applied(format!(
+        "its {} is not applied: the cluster takes its name from the claim of the volume {volume}; name it, or give the \
+         VirtualMachineInstance (kubectl get vmi NAME -o yaml)",
+        what.name()
+    ))
+}
+
+/// What a matcher of a VirtualMachine refers to, with its title if it is in the first source, which is the file of the VM.
 fn found(
     what: What,
+    name: &str,
     matcher: &Object,
     namespace: &str,
     sources: [&InstanceTypes; 2],
-) -> Result<(Key, Object, Option<String>), Note> {
-    let text = |field: &str| matcher.get(field).and_then(Value::as_str);
-    let not_applied = |reason: String| {
-        Err(Note::not_applied(format!(
-            "its {} is not applied: {reason}",
-            what.name()
-        )))
+) -> Result<(Key, Object, Option<String>), ManifestError> {
+    let not_found = |reason: String| {
+        Err(ManifestError::NotFound {
+            condition: what.condition(),
+            what: what.name(),
+            reason,
+        })
     };
-    let name = text("name").filter(|name| !name.is_empty());
-    let Some(name) = name else {
-        return not_applied(match text("inferFromVolume") {
-            Some(volume) => format!(
-                "the cluster takes its name from the claim of the volume {volume}; name it, or give the \
-                 VirtualMachineInstance (kubectl get vmi NAME -o yaml)"
-            ),
-            None => "it has no name".to_owned(),
-        });
-    };
-    let kind = text("kind").unwrap_or_default().to_lowercase();
+    if name.is_empty() {
+        return not_found("has no name".to_owned());
+    }
+    let kind = matcher.get("kind").and_then(Value::as_str);
+    let kind = kind.unwrap_or_default().to_lowercase();
     let of_kind = match kind.is_empty() {
         true => Some((what, true)),
         false => self::what(&kind).filter(|(of_kind, _)| *of_kind == what),
     };
     let Some((_, is_of_cluster)) = of_kind else {
-        return not_applied(format!("there is no kind {kind} of it"));
+        return not_found(format!("has the kind {kind}, which there is not"));
     };
     let key = Key {
         what,
@@ -315,7 +336,7 @@ fn found(
     let spec = others.find(&key).map(|entry| &entry.spec);
     match spec.or_else(|| OF_KUBEVIRT.get(&key)) {
         Some(spec) => Ok((key, spec.clone(), None)),
-        None => not_applied(format!(
+        None => not_found(format!(
             "{name} is not one that KubeVirt 1.9 installs; give its file with --instancetypes, what `virtctl expand --vm NAME` \
              prints, or the VirtualMachineInstance (kubectl get vmi NAME -o yaml)"
         )),

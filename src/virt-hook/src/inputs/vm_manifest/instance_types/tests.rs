@@ -266,21 +266,35 @@ fn own_instance_types_come_from_the_same_file_or_another() {
         "VirtualMachineInstancetype own (document 1) is used for the VM"
     );
     assert!(InstanceTypes::read(b"kind: Secret\n").is_err());
-    for (kind, note) in [
+}
+
+/// virt-controller makes no VMI of such a VM.
+#[test]
+fn a_vm_whose_instance_type_or_preference_is_not_known_is_refused() {
+    for (reference, reason) in [
         (
-            "VirtualMachineInstancetype",
-            "own is not one that KubeVirt 1.9 installs; give its file with --instancetypes",
+            "instancetype: {name: own}",
+            "(FailedFindInstancetype): its instance type own is not one that KubeVirt 1.9 installs; give its file with \
+             --instancetypes",
         ),
-        ("Other", "there is no kind other of it"),
+        (
+            "preference: {name: own, kind: VirtualMachinePreference}",
+            "(FailedFindPreference): its preference own is not one",
+        ),
+        (
+            "instancetype: {name: u1.small, kind: Other}",
+            "has the kind other, which there is not",
+        ),
+        ("preference: {}", "its preference has no name"),
     ] {
-        let unknown = text.replace("VirtualMachineInstancetype", kind);
-        let manifests = manifests(&unknown, None).unwrap();
-        let first = &manifests.all[0].notes[0].text;
-        assert!(
-            first.starts_with("its instance type is not applied: ") && first.contains(note),
-            "{first}"
-        );
+        let text = vm(&format!("  {reference}\n"), "{domain: {}}");
+        let error = manifests(&text, None).unwrap_err();
+        assert!(error.is_refusal(), "{error}");
+        assert!(error.to_string().contains(reason), "{reference}: {error}");
     }
+    // A preference that requires processors does not refuse a VM whose instance type is inferred.
+    let size_unknown = "  instancetype: {inferFromVolume: root}\n  preference: {name: fedora}\n";
+    assert!(manifests(&vm(size_unknown, "{domain: {}}"), None).is_ok());
     let inferred = vm("  preference: {inferFromVolume: root}\n", "{domain: {}}");
     let manifests = manifests(&inferred, None).unwrap();
     let first = &manifests.all[0].notes[0].text;
