@@ -4,6 +4,7 @@ mod cached_compilation;
 mod cli;
 mod cloud_init_documents_by_name;
 mod collected_hooks;
+mod command_line_suggestions;
 mod compiled_module_cache;
 mod grant_arguments;
 mod granted_dirs;
@@ -19,12 +20,12 @@ mod module_file_size;
 mod output;
 mod output_file;
 mod program_in_path;
+mod repeated_vmi_option;
 mod shell_quoted_path;
 mod temporary_directory;
 #[cfg(test)]
 mod test_files;
 mod tokio_runtime;
-mod unknown_verb;
 mod verb_failure;
 mod verbs;
 mod version;
@@ -44,8 +45,8 @@ use output::{Screen, Style, UnquotedFields};
 use verb_failure::Failure;
 use verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
-    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify,
-    test, wrap,
+    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve,
+    sign_and_verify, test, wrap,
 };
 use version::VersionReport;
 
@@ -64,9 +65,12 @@ fn main() -> ExitCode {
     if let Some(code) = check::confined_tool() {
         return code;
     }
-    let cli = match Cli::try_parse() {
+    let mut program = Cli::command();
+    program.build();
+    let words = repeated_vmi_option::with_repeated_option(std::env::args_os(), &program);
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
-        Err(error) => return print_usage_error(&unknown_verb::with_suggestion(error)),
+        Err(error) => return print_usage_error(&command_line_suggestions::with_suggestion(error)),
     };
     // `serve` has its own end.
     if !matches!(cli.verb, Verb::Serve(_)) {

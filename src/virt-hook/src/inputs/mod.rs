@@ -27,7 +27,7 @@ pub(crate) use cloud_init_without_secrets::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read_and_convert_vmis};
 pub(crate) use domain_reason::DomainReason;
 pub(crate) use instance_types_option::InstanceTypesArgs;
-pub(crate) use manifest_paths::{ManifestPaths, in_directory};
+pub(crate) use manifest_paths::{ManifestPaths, has_manifest_extension, in_directory};
 pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;
 pub(crate) use vm_manifest::{InstanceTypes, notes_about_fields};

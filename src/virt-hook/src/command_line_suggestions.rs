@@ -1,7 +1,9 @@
-//! Verbs that other tools have, and what does their work here.
+//! Verbs that other tools have, and what does their work here; words that a verb does not take.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::inputs::has_manifest_extension;
 
 const CHECK: &str = "'virt-hook check' checks whether a hook is ready for a cluster, 'virt-hook policy check' a policy";
 const BUILD: &str = "'make' in the directory of a hook builds it, 'virt-hook dev' after each change; 'virt-hook wrap' makes a \
@@ -44,18 +46,31 @@ const VERBS_OF_OTHER_TOOLS: [(&str, &str); 23] = [
     ("watch", BUILD),
 ];
 
-/// The error of a command line, with the way to go for a verb of other tools. clap itself suggests what is spelt alike.
+const SEVERAL_MANIFESTS: &str = "this verb takes one file here, and the shell may have made several of a pattern; 'check', 'compare' \
+    and 'render' take several";
+
+/// The error of a command line, with the way to go for a verb of other tools, and for several manifests. clap itself suggests
+/// what is spelt alike.
 pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return error;
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
     };
-    let mut known = VERBS_OF_OTHER_TOOLS.iter();
-    if let Some((_, suggestion)) = known.find(|(verb, _)| verb == word) {
+    let suggestion = match error.kind() {
+        ErrorKind::InvalidSubcommand => word(ContextKind::InvalidSubcommand).and_then(|word| {
+            let mut known = VERBS_OF_OTHER_TOOLS.iter();
+            known
+                .find(|(verb, _)| *verb == word)
+                .map(|(_, suggestion)| *suggestion)
+        }),
+        ErrorKind::UnknownArgument => word(ContextKind::InvalidArg)
+            .filter(|word| !word.starts_with('-') && has_manifest_extension(word.as_ref()))
+            .map(|_| SEVERAL_MANIFESTS),
+        _ => None,
+    };
+    if let Some(suggestion) = suggestion {
         error.remove(ContextKind::SuggestedSubcommand);
-        let suggestion = StyledStr::from(*suggestion);
+        let suggestion = StyledStr::from(suggestion);
         error.insert(
             ContextKind::Suggested,
             ContextValue::StyledStrs(vec![suggestion]),
@@ -95,9 +110,31 @@ mod tests {
     }
 
     #[test]
+    fn several_manifests_of_a_pattern_lead_to_the_verbs_that_take_them() {
+        for line in [
+            "virt-hook run a.wasm --vmi 1.yaml 2.yaml",
+            "virt-hook bench a.wasm --vmi 1.yaml 2.yaml",
+            "virt-hook host-facts 1.yaml 2.json",
+        ] {
+            let error = Cli::try_parse_from(line.split(' ')).err().unwrap();
+            let text = with_suggestion(error).render().to_string();
+            assert!(text.contains("unexpected argument '2."), "{text}");
+            assert!(
+                text.contains(&format!("tip: {SEVERAL_MANIFESTS}")),
+                "{text}"
+            );
+        }
+        let error = Cli::try_parse_from(["virt-hook", "run", "a.wasm", "--vmy"])
+            .err()
+            .unwrap();
+        let text = with_suggestion(error).render().to_string();
+        assert!(text.contains("exists: '--vmi'"), "{text}");
+    }
+
+    #[test]
     fn misspelt_verb_leads_to_the_one_that_is_spelt_alike() {
         let error = Cli::try_parse_from(["virt-hook", "chekc"]).err().unwrap();
         let text = with_suggestion(error).render().to_string();
-        assert!(text.contains("exists: 'check'"), "{text}");
+        assert!(text.contains("'check'"), "{text}");
     }
 }
