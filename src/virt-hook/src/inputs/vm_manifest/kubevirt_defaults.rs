@@ -21,6 +21,9 @@ pub(super) const ARM64: &str = "arm64";
 pub(super) const S390X: &str = "s390x";
 const PCI_TOPOLOGY_ANNOTATION: &str = "kubevirt.io/pci-topology-version";
 const PCI_TOPOLOGY_VERSION: &str = "v3";
+/// The socket of the service that signs quotes of Intel TDX; the cluster's configuration can name another one.
+const QUOTE_SERVICE_ANNOTATION: &str = "kubevirt.io/qgs-socket-path";
+const QUOTE_SERVICE: &str = "/var/run/tdx-qgs/qgs.socket";
 /// The interval between two probes in seconds, and how often one must fail before it counts.
 const PROBE_PERIOD: u64 = 10;
 const PROBE_FAILURES: u64 = 3;
@@ -89,6 +92,7 @@ pub(super) fn set_in_vmi(
         hotplug_maxima::set(spec);
     }
     set_pci_topology_version(spec, metadata);
+    set_quote_service(spec, metadata);
     if let Some(domain) = domain(spec) {
         // KubeVirt writes these also if they are empty.
         child(domain, "devices");
@@ -167,6 +171,19 @@ fn set_pci_topology_version(spec: &mut Object, metadata: &mut Object) {
     {
         let version = PCI_TOPOLOGY_VERSION.into();
         annotations.insert(PCI_TOPOLOGY_ANNOTATION.to_owned(), version);
+    }
+}
+
+/// A guest in a trust domain gets its quotes from the service at a socket of the node.
+fn set_quote_service(spec: &mut Object, metadata: &mut Object) {
+    let has_tdx = domain(spec).is_some_and(|domain| {
+        let security = domain.get("launchSecurity");
+        security
+            .and_then(|security| security.get("tdx"))
+            .is_some_and(Value::is_object)
+    });
+    if has_tdx && let Some(annotations) = child(metadata, "annotations") {
+        annotations.insert(QUOTE_SERVICE_ANNOTATION.to_owned(), QUOTE_SERVICE.into());
     }
 }
 

@@ -9,6 +9,7 @@ mod manifest_error;
 mod manifest_notes;
 mod objects_of_file;
 mod openshift_template;
+mod presets_beside_vm;
 mod stored_form;
 mod unquoted_annotations_and_labels;
 mod vmi_of_virtual_machine;
@@ -25,6 +26,7 @@ use manifest_error::{describe, other_format};
 pub(crate) use manifest_notes::{Importance, Note, notes_about_fields};
 use manifest_notes::{missing_memory, unknown_fields};
 use objects_of_file::{FileObject, Place};
+use presets_beside_vm::Presets;
 
 const VMI: &str = "VirtualMachineInstance";
 const VM: &str = "VirtualMachine";
@@ -163,6 +165,7 @@ pub(crate) fn read_entries(
         cluster,
         claims: Claims::of_objects(&objects),
         instance_types: InstanceTypes::of_objects(&objects),
+        presets: Presets::of_objects(&objects),
     };
     match &objects[..] {
         [] if documents.is_empty() => Err(ManifestError::Empty),
@@ -199,6 +202,8 @@ fn entry(
     });
     let manifest = manifest.map(|mut manifest| {
         manifest.notes.extend(object.notes.iter().cloned());
+        let of_presets = surroundings.presets.notes(&manifest.vmi);
+        manifest.notes.extend(of_presets);
         manifest
     });
     ManifestEntry {
@@ -269,6 +274,7 @@ struct Surroundings<'a> {
     cluster: &'a Cluster,
     claims: Claims,
     instance_types: InstanceTypes,
+    presets: Presets,
 }
 
 impl Manifest {

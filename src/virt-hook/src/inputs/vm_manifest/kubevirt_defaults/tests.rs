@@ -288,3 +288,23 @@ fn acpi_trays_inputs_and_displays_are_completed() {
     );
     assert_eq!(names, ["input devices"]);
 }
+
+#[test]
+fn a_trust_domain_gets_quotes_from_the_service_of_its_node() {
+    for (security, expected) in [
+        (json!({"tdx": {}}), json!("/var/run/tdx-qgs/qgs.socket")),
+        (json!({"tdx": null}), Value::Null),
+        (json!({"snp": {}}), Value::Null),
+    ] {
+        let spec = json!({"domain": {"devices": {}, "launchSecurity": security}});
+        let Value::Object(mut spec) = spec else {
+            panic!("{spec}")
+        };
+        let mut metadata = Object::new();
+        set_in_vmi(&mut spec, &mut metadata, "ns/web", "amd64");
+        assert_eq!(
+            metadata["annotations"]["kubevirt.io/qgs-socket-path"],
+            expected
+        );
+    }
+}

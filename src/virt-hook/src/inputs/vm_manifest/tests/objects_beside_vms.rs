@@ -149,3 +149,38 @@ fn the_vm_of_a_template_has_the_default_values_of_its_parameters() {
     let left_out = manifests(template).left_out.unwrap().text;
     assert_eq!(left_out, "Secret seed (item 1) is not a VM and is left out");
 }
+
+/// They would change the VMI of a cluster, where a note says so.
+#[test]
+fn a_preset_that_selects_the_vm_is_named_as_not_applied() {
+    let preset = |selector: &str| {
+        format!(
+            "kind: VirtualMachineInstancePreset\nmetadata: {{name: small, namespace: ns}}\nspec: {{domain: {{cpu: {{cores: 4}}}}, \
+             selector: {selector}}}\n---\n"
+        )
+    };
+    let labelled = VM_TEXT.replace(
+        "  template:\n    metadata: {",
+        "  template:\n    metadata: {labels: {size: small}, ",
+    );
+    assert_ne!(labelled, VM_TEXT);
+    let excluded = labelled.replace(
+        "annotations: {",
+        "annotations: {virtualmachineinstancepresets.admission.kubevirt.io/exclude: 'true', ",
+    );
+    assert_ne!(excluded, labelled);
+    for (selector, vm, is_told) in [
+        ("{matchLabels: {size: small}}", labelled.as_str(), true),
+        ("{}", VM_TEXT, true),
+        ("{matchLabels: {size: small}}", VM_TEXT, false),
+        ("{matchLabels: {size: large}}", &labelled, false),
+        ("{matchLabels: {size: small}}", &excluded, false),
+    ] {
+        let text = format!("{}{vm}", preset(selector));
+        let manifest = only_manifest(&text);
+        let note = "the VirtualMachineInstancePreset small is not applied: ";
+        let all = notes(&manifest);
+        let tells = all.iter().any(|text| text.starts_with(note));
+        assert_eq!(tells, is_told, "{selector} {vm}: {all:?}");
+    }
+}
