@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
-    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify,
-    test, wrap,
+    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, schema, serve,
+    sign_and_verify, test, wrap,
 };
 use crate::version::VERSION;
 
@@ -108,6 +108,9 @@ pub(crate) enum Verb {
     /// Check an operator's policy, and what modules need from it
     #[command(after_help = policy::HELP)]
     Policy(policy::Arguments),
+    /// Print the JSON schema of hook.yaml, of a policy or of a description, for editors
+    #[command(after_help = schema::HELP)]
+    Schema(schema::Arguments),
     /// List the tools for hooks on this machine, and how to install missing ones
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
@@ -145,6 +148,7 @@ impl Verb {
             Self::Replay(_) => "replay",
             Self::Wrap(_) => "wrap",
             Self::Policy(_) => "policy",
+            Self::Schema(_) => "schema",
             Self::Doctor(_) => "doctor",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",

@@ -45,7 +45,7 @@ use output::{Screen, Style, UnquotedFields};
 use verb_failure::Failure;
 use verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
-    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, serve,
+    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, schema, serve,
     sign_and_verify, test, wrap,
 };
 use version::VersionReport;
@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
         Verb::Policy(arguments) => screen.show(policy::run(arguments)),
+        Verb::Schema(arguments) => screen.show(schema::run(arguments)),
         Verb::Doctor(arguments) => screen.show(doctor::run(arguments)),
         Verb::Completions(arguments) => {
             screen.show(completions_and_man::completions(arguments, Cli::command()))

@@ -10,7 +10,7 @@ use crate::page_blocks::{page, pages, source};
 use crate::shell_script_splitter::commands;
 
 /// All verbs of `virt-hook`.
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "new",
     "dev",
     "inspect",
@@ -30,6 +30,7 @@ const VERBS: [&str; 19] = [
     "push",
     "pull",
     "deploy",
+    "schema",
 ];
 
 /// Checks that the page's table of verbs has those that `virt-hook --help` lists, and no other.

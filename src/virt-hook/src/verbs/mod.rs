@@ -18,6 +18,7 @@ pub(crate) mod push_and_pull;
 pub(crate) mod render;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod sign_and_verify;
 pub(crate) mod test;
