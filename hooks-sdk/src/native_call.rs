@@ -1,5 +1,6 @@
 //! Calls a hook in native tests as the host does: what its description does not declare is refused, with the wish that
-//! is missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
+//! is missing. Not checked are conditions on values and new parents of what a hook may add, which tests with
+//! `hooks-sdk-testing` have, nor the dangerous set, policies and limits, which `virt-hook test` has.
 //! [`host::native`](crate::host::native) sets what the hook sees.
 //!
 //! Each function fails, besides where the hook does, if the host would refuse the hook's description, and if the hook

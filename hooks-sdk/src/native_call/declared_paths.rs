@@ -3,8 +3,9 @@
 //! one that ends in `**` all of these and what is inside. An element without attributes and text is covered by what is in
 //! it.
 //!
-//! The host besides checks the conditions of paths and that a new parent is nothing but a container, and refuses wildcards for what is dangerous, predicates that fit several siblings, and another order of
-//! children. Whatever the host permits passes here.
+//! The host besides checks the conditions of paths and that a new parent is nothing but a container, and refuses wildcards
+//! for what is dangerous, predicates that fit several siblings, and another order of children. Whatever the host permits
+//! passes here.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ptr;
