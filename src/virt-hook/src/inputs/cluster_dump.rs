@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
+use super::notes_of_vmis::NotesOfVmis;
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
 use super::vmi_source::full_name;
 use super::{ManifestPaths, VmiInput, VmiSource, input_file};
@@ -72,9 +73,11 @@ pub(crate) fn read_and_convert_vmis(
         .filter(|manifest| !manifest.is_of_template)
         .map(full_name)
         .collect();
+    let mut notes = NotesOfVmis::default();
     for file in dump {
-        file.convert(&with_vmi, &mut all_entries)?;
+        file.convert(&with_vmi, &mut notes, &mut all_entries)?;
     }
+    notes.tell();
     let is_vmi =
         |entry: &DumpEntry| matches!(entry.content, DumpContent::Vmi(_) | DumpContent::Refused(_));
     if all_entries.iter().any(is_vmi) {
@@ -96,6 +99,7 @@ impl DumpFile {
     fn convert(
         self,
         with_vmi: &HashSet<String>,
+        notes: &mut NotesOfVmis,
         all_entries: &mut Vec<DumpEntry>,
     ) -> Result<(), Failure> {
         let Self { source, entries } = self;
@@ -109,13 +113,10 @@ impl DumpFile {
                 Err(error) => all_entries.push(DumpEntry::without_vmi(path, entry.name, &error)),
             }
         }
-        let references: Vec<&Manifest> = manifests.iter().collect();
-        source.warn(&references, is_of_list);
-        source.tell_origin(&references, is_of_list);
         let facts = source.facts_of_entries()?;
-        let mut notes = Vec::new();
         for manifest in manifests {
-            let content = match source.converted_input(&manifest, &facts, &mut notes) {
+            let converted = source.converted_input(&manifest, &facts, is_of_list, notes);
+            let content = match converted {
                 Ok(input) => DumpContent::Vmi(input.into()),
                 Err(Failure::Refused(refusal)) => DumpContent::Refused(error_text(&refusal)),
                 Err(failure) => return Err(failure),
@@ -126,7 +127,6 @@ impl DumpFile {
                 content,
             });
         }
-        source.warn_about_conversions(&notes, is_of_list);
         Ok(())
     }
 }

@@ -8,9 +8,9 @@ use domain_xml::Document;
 use hook_host::{AttachedDevice, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
 
+use super::notes_of_vmis::NotesOfVmis;
 use super::vm_manifest::{
-    self, Cluster, Importance, InstanceTypes, Manifest, ManifestEntry, ManifestError, Manifests,
-    Note,
+    self, Cluster, InstanceTypes, Manifest, ManifestEntry, ManifestError, Manifests, Note,
 };
 use super::vmi_input::{self, VmiInput};
 use super::{default_options, devices_not_shown, host_facts, input_file, made_up_facts};
@@ -82,11 +82,16 @@ impl VmiSource {
         let Manifests { all, left_out } = self.manifests(&facts)?;
         let is_of_list = all.len() > 1;
         let chosen = self.choose(all)?;
-        self.warn(&[&chosen], is_of_list);
-        let (converted, notes) = self.convert(&chosen, facts)?;
-        self.warn_about_conversions(&[(full_name(&chosen), notes)], is_of_list);
+        let place = self.place(&chosen, is_of_list);
+        let mut notes = NotesOfVmis::default();
+        notes.add(&place, &chosen.notes);
+        let converted = self.convert(&chosen, facts);
+        if let Ok((_, of_conversion)) = &converted {
+            notes.add(&place, of_conversion);
+        }
+        notes.tell();
+        let (converted, _) = converted?;
         self.tell(left_out.as_ref());
-        self.tell_origin(&[&chosen], is_of_list);
         self.tell_default_options();
         self.input(&chosen, converted)
     }
@@ -104,23 +109,17 @@ impl VmiSource {
         Ok(facts)
     }
 
-    /// Reads all VMIs of the file, and converts each by itself.
-    pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
+    /// Reads all VMIs of the file, and converts each by itself. Adds the notes about them.
+    pub(crate) fn read_each(&self, notes: &mut NotesOfVmis) -> Result<Vec<NamedVmi>, Failure> {
         let facts = self.facts()?;
         let Manifests { all, left_out } = self.manifests(&facts)?;
-        let references: Vec<&Manifest> = all.iter().collect();
-        self.warn(&references, all.len() > 1);
-        let mut notes = Vec::new();
-        let each: Vec<NamedVmi> = all
-            .iter()
-            .map(|manifest| NamedVmi {
-                name: full_name(manifest),
-                input: self.converted_input(manifest, &facts, &mut notes),
-            })
-            .collect();
-        self.warn_about_conversions(&notes, all.len() > 1);
+        let is_of_list = all.len() > 1;
+        let each = all.iter().map(|manifest| NamedVmi {
+            name: full_name(manifest),
+            input: self.converted_input(manifest, &facts, is_of_list, notes),
+        });
+        let each = each.collect();
         self.tell(left_out.as_ref());
-        self.tell_origin(&references, all.len() > 1);
         Ok(each)
     }
 
@@ -224,29 +223,12 @@ impl VmiSource {
         }
     }
 
-    /// Prints each warning once, by importance, with the VMIs that have it if the file is a list.
-    pub(super) fn warn(&self, manifests: &[&Manifest], is_of_list: bool) {
-        let is_warning = |note: &&Note| note.importance != Importance::Origin;
-        for text in self.texts(notes_of(manifests, is_warning), is_of_list) {
-            output::warn(&text);
-        }
-    }
-
-    /// Prints each note about where a VMI comes from, as [`Self::warn`] does.
-    pub(super) fn tell_origin(&self, manifests: &[&Manifest], is_of_list: bool) {
-        let is_origin = |note: &&Note| note.importance == Importance::Origin;
-        for text in self.texts(notes_of(manifests, is_origin), is_of_list) {
-            output::note(&text);
-        }
-    }
-
-    /// Prints what is made up and what is not shown, as [`Self::warn`] does. Each VMI has its name and notes.
-    pub(super) fn warn_about_conversions(&self, vmis: &[(String, Vec<Note>)], is_of_list: bool) {
-        let notes = vmis
-            .iter()
-            .flat_map(|(name, notes)| notes.iter().map(|note| (name.clone(), note)));
-        for text in self.texts(notes, is_of_list) {
-            output::warn(&text);
+    /// The place of a VMI in notes.
+    fn place(&self, manifest: &Manifest, is_of_list: bool) -> String {
+        let file = input_file::name(&self.file);
+        match is_of_list {
+            true => format!("{file}: {}", full_name(manifest)),
+            false => file,
         }
     }
 
@@ -258,43 +240,18 @@ impl VmiSource {
         }
     }
 
-    /// The texts of notes with the names of their VMIs: each text once, by importance.
-    fn texts<'a>(
-        &self,
-        notes: impl Iterator<Item = (String, &'a Note)>,
-        is_of_list: bool,
-    ) -> Vec<String> {
-        let file = input_file::name(&self.file);
-        let mut merged: Vec<(&Note, Vec<String>)> = Vec::new();
-        for (name, note) in notes {
-            let is_same = |known: &Note| {
-                known.text == note.text || (note.subject.is_some() && known.subject == note.subject)
-            };
-            match merged.iter_mut().find(|(known, _)| is_same(known)) {
-                Some((_, vmis)) => vmis.push(name),
-                None => merged.push((note, vec![name])),
-            }
-        }
-        merged.sort_by_key(|(note, _)| note.importance);
-        let text = |(note, vmis): &(&Note, Vec<String>)| match (&vmis[..], is_of_list) {
-            ([first, others @ ..], true) if !others.is_empty() => {
-                format!("{file}: {first} and {} more: {}", others.len(), note.text)
-            }
-            ([vmi, ..], true) => format!("{file}: {vmi}: {}", note.text),
-            _ => format!("{file}: {}", note.text),
-        };
-        merged.iter().map(text).collect()
-    }
-
-    /// Converts the VMI of a manifest, and adds the notes about that.
+    /// Converts the VMI of a manifest, and adds the notes about both.
     pub(super) fn converted_input(
         &self,
         manifest: &Manifest,
         facts: &HostFacts,
-        all_notes: &mut Vec<(String, Vec<Note>)>,
+        is_of_list: bool,
+        notes: &mut NotesOfVmis,
     ) -> Result<VmiInput, Failure> {
-        let (xml, notes) = self.convert(manifest, facts.clone())?;
-        all_notes.push((full_name(manifest), notes));
+        let place = self.place(manifest, is_of_list);
+        notes.add(&place, &manifest.notes);
+        let (xml, of_conversion) = self.convert(manifest, facts.clone())?;
+        notes.add(&place, &of_conversion);
         self.input(manifest, xml)
     }
 
@@ -337,17 +294,6 @@ impl VmiSource {
         notes.extend(devices_not_shown::notes(vmi, &xml));
         Ok((xml, notes))
     }
-}
-
-/// The notes of manifests with the names of their VMIs.
-fn notes_of<'a>(
-    manifests: &'a [&Manifest],
-    is_wanted: impl Fn(&&Note) -> bool + Copy + 'a,
-) -> impl Iterator<Item = (String, &'a Note)> {
-    manifests.iter().flat_map(move |manifest| {
-        let notes = manifest.notes.iter().filter(is_wanted);
-        notes.map(|note| (full_name(manifest), note))
-    })
 }
 
 /// With a file of host facts, the pod is as the file says, and the claims beside the VM say nothing. A note names the

@@ -173,3 +173,14 @@ fn one_vm_is_not_chosen_from_several_files() {
         "{stderr}"
     );
 }
+
+#[test]
+fn a_note_that_vms_of_several_files_have_is_told_once() {
+    let temp_dir = two_vms();
+    let directory = text(temp_dir.path());
+    let output = virt_hook(&["render", "--vmi", directory], b"");
+    let log = warnings(&output);
+    let note = format!("note: {directory}/a.yaml and 1 more: this VMI has no status, ");
+    assert!(log.contains(&note), "{log}");
+    assert_eq!(log.matches("has no status").count(), 1, "{log}");
+}

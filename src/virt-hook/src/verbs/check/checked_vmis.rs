@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::built_in_vmis;
 use super::check_finding::{CheckVerdict, Finding};
 use crate::inputs::{
-    InstanceTypes, InstanceTypesArgs, ManifestPaths, NamedVmi, VmiInput, VmiSource, input_file,
+    InstanceTypes, InstanceTypesArgs, ManifestPaths, NamedVmi, NotesOfVmis, VmiInput, VmiSource,
+    input_file,
 };
 use crate::output;
 use crate::verb_failure::{Failure, error_text};
@@ -48,22 +49,29 @@ impl CheckedVmis {
             vmis: built_in.collect(),
             refused: Vec::new(),
         };
+        let mut notes = NotesOfVmis::default();
         for path in &paths.files {
-            all.add(path, &instance_types)?;
+            all.add(path, &instance_types, &mut notes)?;
         }
         for path in &paths.of_directories {
-            match all.add(path, &instance_types) {
+            match all.add(path, &instance_types, &mut notes) {
                 Err(failure @ Failure::Usage(_)) => output::note(&failure.line()),
                 result => result?,
             }
         }
+        notes.tell();
         Ok(all)
     }
 
     /// Adds the VMIs of a file.
-    fn add(&mut self, path: &Path, instance_types: &InstanceTypes) -> Result<(), Failure> {
+    fn add(
+        &mut self,
+        path: &Path,
+        instance_types: &InstanceTypes,
+        notes: &mut NotesOfVmis,
+    ) -> Result<(), Failure> {
         let file = input_file::name(path);
-        let vmis = match VmiSource::on_any_node(path, instance_types).read_each() {
+        let vmis = match VmiSource::on_any_node(path, instance_types).read_each(notes) {
             Ok(vmis) => vmis,
             Err(Failure::Refused(refusal)) => {
                 self.refuse(path, error_text(&refusal));
