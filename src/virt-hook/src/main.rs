@@ -20,7 +20,7 @@ mod module_file_size;
 mod output;
 mod output_file;
 mod program_in_path;
-mod repeated_vmi_option;
+mod repeated_options;
 mod shell_quoted_path;
 mod temporary_directory;
 #[cfg(test)]
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
     let mut program = Cli::command();
     program.build();
-    let words = repeated_vmi_option::with_repeated_option(std::env::args_os(), &program);
+    let words = repeated_options::with_repeated_options(std::env::args_os(), &program);
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&command_line_suggestions::with_suggestion(error)),
