@@ -83,7 +83,6 @@ impl DerefMut for Device {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// Each task of docs/sdk.md for "the domain, or a device".

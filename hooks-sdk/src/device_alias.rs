@@ -37,7 +37,6 @@ pub(crate) fn matches(device: &Element, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn device(kind: &str, alias: &str) -> Element {

@@ -117,7 +117,6 @@ impl<T> Context<T> for Option<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::veto;
 

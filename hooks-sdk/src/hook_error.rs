@@ -120,7 +120,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn parse(text: &str) -> Result<u8> {

@@ -158,7 +158,6 @@ mod imports {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::host::native;
 

@@ -128,7 +128,6 @@ impl DerefMut for CloudConfig {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -134,7 +134,6 @@ impl ConfigFile {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::CloudConfig;
 

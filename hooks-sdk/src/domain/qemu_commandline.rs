@@ -56,7 +56,6 @@ impl Domain {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const XML: &str = "<domain type='kvm'>\n  <name>vm</name>\n</domain>\n";

@@ -1,5 +1,4 @@
 //! Reading and setting the parameters of a migration.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn migration(parameters: &[(&str, &str)]) -> Migration {

@@ -168,7 +168,6 @@ fn attribute_of(pattern: &PathPattern) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const DISKS: &str = "<domain><name>vm</name><devices>\

@@ -1,5 +1,4 @@
 //! Native calls refuse what the description does not declare.
-#![allow(clippy::unwrap_used)]
 use super::*;
 use crate::host::{config, native};
 use crate::{Device, Domain, Migration, Vmi, pod};

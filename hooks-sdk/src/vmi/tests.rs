@@ -1,5 +1,4 @@
 //! Reading a VMI by path and lazily, and its errors.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 const VMI: &str = r#" {"metadata":{"name":"vm","namespace":"ns","uid":"u","labels":{"app":"x"},

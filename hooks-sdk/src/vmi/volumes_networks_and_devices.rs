@@ -179,7 +179,6 @@ impl<'v> HostDevice<'v> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use crate::Vmi;
 
     const VMI: &str = r#"{"spec":{

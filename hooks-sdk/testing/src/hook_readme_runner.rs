@@ -159,7 +159,6 @@ impl ReadmeCases {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const README: &str = "# x\n```yaml policy\nallow: {}\n```\n```sh\nls\n```\n```yaml vmi\nmetadata: {name: vm}\n```\n```xml before\n<a/>\n```\n";

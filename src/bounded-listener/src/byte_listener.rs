@@ -60,7 +60,6 @@ async fn serve_connections<L, F>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{UnixListener, UnixStream};
 

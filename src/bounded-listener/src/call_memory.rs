@@ -232,7 +232,6 @@ impl AsRef<[u8]> for Answer {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use http_body_util::Full;
     use tower::service_fn;
 

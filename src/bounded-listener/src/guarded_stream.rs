@@ -163,7 +163,6 @@ impl<S> Connected for GuardedStream<S> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;

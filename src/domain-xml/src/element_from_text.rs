@@ -44,7 +44,6 @@ fn copied(read: &Element) -> Element {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -21,7 +21,6 @@ pub fn keep_one_ramfb(spec: &mut DomainSpec) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::domain_spec_from_xml::parse;
     use crate::domain_spec_to_xml::render;

@@ -1,7 +1,6 @@
 //! Disks that can be expanded because their claims have grown, before the VM starts and while it runs.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 
 use kubevirt_api::vmi::Vmi;

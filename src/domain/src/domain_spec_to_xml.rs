@@ -13,7 +13,6 @@ pub fn render(spec: &DomainSpec) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::domain_spec_from_xml::parse;
 

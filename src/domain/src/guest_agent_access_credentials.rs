@@ -161,7 +161,6 @@ fn parse_password(file: &[u8]) -> Password {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns"},"spec":{"accessCredentials":[

@@ -15,7 +15,6 @@ pub(crate) async fn run<T: Send + 'static>(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::sync::mpsc;
     use std::time::Duration;
 

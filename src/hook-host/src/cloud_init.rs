@@ -3,7 +3,6 @@
 mod cloud_init_answer;
 mod kubevirt_json;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use domain_xml::host::{Budget, Change, ChangeKind};

@@ -255,5 +255,4 @@ fn domain_pattern(text: &str) -> Result<PathPattern, Reason> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

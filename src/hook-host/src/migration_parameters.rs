@@ -2,7 +2,6 @@
 
 mod parameter;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::ops::RangeInclusive;

@@ -2,7 +2,6 @@
 
 mod error;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 mod wishes;
 

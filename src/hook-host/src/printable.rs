@@ -112,7 +112,6 @@ pub(crate) fn not_utf8(error: Utf8Error) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

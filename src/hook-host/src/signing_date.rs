@@ -2,7 +2,6 @@
 //! the engine ignores. A signature alone has no time that can be trusted.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::fmt;

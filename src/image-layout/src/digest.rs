@@ -79,7 +79,6 @@ impl fmt::Display for Digest {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -79,7 +79,6 @@ fn write_file(path: &Path, value: &Json) -> Result<(), ImageError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io;
 
     use super::*;

@@ -84,7 +84,6 @@ impl NewestVersion {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -223,7 +223,6 @@ impl MigrationOptions {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const DEFAULT_OPTIONS: &[u8] = br#"{"Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150,

@@ -119,7 +119,6 @@ fn create_console_log(path: &Path) -> Result<(), InitDirsError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -170,7 +170,6 @@ fn socket_holder(socket: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::os::unix::net::UnixListener;
 
     use super::*;

@@ -75,7 +75,6 @@ fn names(path: &Path) -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -101,7 +101,6 @@ pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::process::Command;
 
     use super::*;

@@ -95,7 +95,6 @@ async fn find(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::process::{Child, Command};
 
     use super::*;

@@ -62,7 +62,6 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, QmpError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -81,7 +81,6 @@ pub(crate) fn sysfs_with_two_nodes(root: &Path) -> Sysfs {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -23,7 +23,6 @@ fn write_to(path: &Path, reason: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -66,7 +66,6 @@ pub(crate) fn listen(early: &EarlySignals) -> io::Result<watch::Receiver<bool>> 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test]

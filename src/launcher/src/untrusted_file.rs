@@ -33,7 +33,6 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -27,7 +27,6 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

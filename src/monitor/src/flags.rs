@@ -93,7 +93,6 @@ fn last_value(arguments: &[OsString], flag: &str) -> Option<OsString> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn parse(arguments: &[&str]) -> Flags {

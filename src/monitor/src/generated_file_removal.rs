@@ -61,7 +61,6 @@ fn remove_all(directories: impl Iterator<Item = PathBuf>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// All files below a directory, by their paths.

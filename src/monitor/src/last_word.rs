@@ -46,7 +46,6 @@ fn read(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

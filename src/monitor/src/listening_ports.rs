@@ -42,7 +42,6 @@ fn listening_port(line: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::Write;
     use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 

@@ -66,7 +66,6 @@ fn tail(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -1,7 +1,6 @@
 //! Credentials for a registry, read from Docker's `config.json` and the `auth.json` of the containers tools.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::ffi::OsString;

@@ -1,7 +1,6 @@
 //! Image references: `registry.example/hooks:1@sha256:...`.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::fmt;

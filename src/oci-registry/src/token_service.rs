@@ -5,7 +5,6 @@
 //! to another host, and redirects are not followed.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use http::{Method, StatusCode, Uri};

@@ -141,7 +141,6 @@ impl Write for Lines {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::{PipeReader, Read};
 
     use super::*;

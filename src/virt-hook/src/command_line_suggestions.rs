@@ -81,7 +81,6 @@ pub(crate) fn with_suggestion(mut error: clap::Error) -> clap::Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
     use clap::{CommandFactory, Parser};
 
     use super::*;

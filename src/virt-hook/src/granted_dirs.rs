@@ -95,7 +95,6 @@ pub(crate) fn not_granted(who: &str, dir: &Path) -> anyhow::Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;

@@ -34,7 +34,6 @@ fn parse(text: &str) -> Result<Version, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

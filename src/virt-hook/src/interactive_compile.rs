@@ -231,7 +231,6 @@ pub(crate) fn exceeded_limit(error: &LoadError) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -71,7 +71,6 @@ fn write_and_rename(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::symlink;
 

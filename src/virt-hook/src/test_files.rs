@@ -1,5 +1,4 @@
 //! Files of the tests of module directories: empty files below a temporary directory, and named pipes.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

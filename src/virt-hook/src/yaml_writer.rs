@@ -122,7 +122,6 @@ fn double_quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
     use serde_json::json;
 

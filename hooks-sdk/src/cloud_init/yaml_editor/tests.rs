@@ -1,5 +1,4 @@
 //! Setting, reading and removing keys, compared with a YAML parser.
-#![allow(clippy::unwrap_used)]
 mod line_ends;
 mod list_item_insertion;
 

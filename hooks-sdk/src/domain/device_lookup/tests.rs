@@ -1,5 +1,4 @@
 //! Devices are found by the VMI's names and by their targets.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 const XML: &str = "<domain type='kvm'>

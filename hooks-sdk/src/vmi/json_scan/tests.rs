@@ -1,5 +1,4 @@
 //! The scanner compared with serde_json.
-#![allow(clippy::unwrap_used)]
 use proptest::prelude::*;
 use serde_json::Value;
 

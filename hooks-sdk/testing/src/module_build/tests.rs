@@ -1,5 +1,4 @@
 //! Building a module, and the errors of a build.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 #[test]

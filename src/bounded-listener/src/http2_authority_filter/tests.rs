@@ -1,6 +1,5 @@
 //! Tests of replacing the `:authority` of HTTP/2 requests.
 
-#![allow(clippy::unwrap_used)]
 use proptest::prelude::*;
 
 use super::*;

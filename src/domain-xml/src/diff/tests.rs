@@ -1,5 +1,4 @@
 //! What counts as a change, and how changed elements are paired and named.
-#![allow(clippy::unwrap_used)]
 
 mod elements_without_keys;
 mod time_and_memory_bounds;

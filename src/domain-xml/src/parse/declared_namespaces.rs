@@ -104,7 +104,6 @@ fn is_declaration(attribute: &str, prefix: &str, uri: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use crate::Document;
 

@@ -140,7 +140,6 @@ fn split_last(path: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

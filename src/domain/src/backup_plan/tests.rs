@@ -1,5 +1,4 @@
 //! Plans of push and pull backups, and redefined checkpoints.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 const DOMAIN: &str = "<domain type='kvm'><name>default_vm1</name><devices>\

@@ -1,5 +1,4 @@
 //! Cloud-init data of VMIs and secrets, and the files of images.
-#![allow(clippy::unwrap_used)]
 
 mod hook_input_and_output;
 mod tagged_devices;

@@ -186,7 +186,6 @@ fn require_short_name(vmi: &Vmi) -> Result<(), ConvertError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

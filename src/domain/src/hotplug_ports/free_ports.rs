@@ -35,7 +35,6 @@ pub(crate) fn root_port_index(device: &Element) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -69,7 +69,6 @@ fn attr(device: &Element, child: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::libvirt_spec::{Address, HostDeviceSource};
 

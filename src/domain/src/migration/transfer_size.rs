@@ -35,7 +35,6 @@ fn claim_bytes(claim: &ClaimInfo) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
     use super::*;

@@ -50,7 +50,6 @@ pub fn incoming_xml(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const DOMAIN: &str = "<domain><vcpu>1</vcpu><cputune><vcpupin vcpu='0' cpuset='1'/></cputune>\

@@ -74,7 +74,6 @@ fn non_empty_or<'a>(text: &'a str, default: &'a str) -> &'a str {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

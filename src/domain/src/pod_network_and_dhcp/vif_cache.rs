@@ -151,5 +151,4 @@ fn field_error(field: &'static str, value: &str, expected: &'static str) -> VifC
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

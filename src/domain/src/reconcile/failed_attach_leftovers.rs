@@ -119,7 +119,6 @@ fn node_number(node: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const DISK: &str = "<disk type='file' device='disk'><source file='/cbt/one.qcow2'><dataStore type='file'>\

@@ -67,7 +67,6 @@ fn is_claimed(vmi: &Vmi, interface: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

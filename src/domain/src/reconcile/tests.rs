@@ -1,5 +1,4 @@
 //! Plans for disks and CD-ROM media.
-#![allow(clippy::unwrap_used)]
 
 mod interfaces;
 

@@ -105,7 +105,6 @@ fn update_devices(running: &mut BTreeMap<String, String>, now: &BTreeMap<String,
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
     use super::*;

@@ -156,7 +156,6 @@ fn new_device(max_pluggable: u64, requested: u64, block: u64) -> Element {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,5 +1,4 @@
 //! The required files of each kind of volume, and errors of sizes and paths.
-#![allow(clippy::unwrap_used)]
 mod tracking_images;
 
 use kubevirt_api::virtual_machine_options::Options;

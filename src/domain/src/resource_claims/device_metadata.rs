@@ -131,7 +131,6 @@ fn metadata_of_supported_version(text: &str) -> Result<Metadata, MetadataError> 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const PUBLISHED: &str = r#"{"apiVersion":"metadata.resource.k8s.io/v2","kind":"DeviceMetadata","new":1}

@@ -1,7 +1,6 @@
 //! Lists the sockets and modules in the hooks directory.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::io;

@@ -14,7 +14,6 @@
 mod hook_entry;
 mod probe_attempt;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,6 @@
 //! directory.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::fmt;

@@ -14,7 +14,6 @@ mod hook_point_run;
 mod input_and_verified_output;
 mod number_limits;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod record_write_deadline_tests;
 mod rerun_recorded_call;
 mod run_attach_hooks;

@@ -235,7 +235,6 @@ fn disk_number(name: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use domain_xml::Document;
 

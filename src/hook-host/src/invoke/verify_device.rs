@@ -149,5 +149,4 @@ impl AttachedDevice {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Verifies the domain XML that a hook returned: it must be the same virtual machine, and have only granted changes.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::HashMap;

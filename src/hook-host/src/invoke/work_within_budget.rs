@@ -74,7 +74,6 @@ fn attempt<T>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::thread::{self, ThreadId};
     use std::time::Duration;

@@ -23,7 +23,6 @@ mod plugin_json;
 mod plugin_json_to_hooks;
 mod plugin_socket;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::time::Duration;

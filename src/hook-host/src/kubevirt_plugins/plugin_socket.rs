@@ -5,7 +5,6 @@
 //! dialled through its descriptor, even if another file gets its path meanwhile.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::io;

@@ -130,7 +130,6 @@ impl PointCounts {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::FailurePolicy;

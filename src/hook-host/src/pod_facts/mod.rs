@@ -17,7 +17,6 @@ mod pod_grant;
 mod pod_pattern;
 mod question_and_answer;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::path::PathBuf;

@@ -79,7 +79,6 @@ pub(crate) fn to_json(networks: &[Network]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -95,7 +95,6 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::pod_fact::{MAX_KEY_BYTES, PodFact};
     use super::*;

@@ -72,7 +72,6 @@ const NAMESPACES: &str = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0
     xmlns:bhyve='http://libvirt.org/schemas/domain/bhyve/1.0'";
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,7 +1,6 @@
 //! The grant of a hook: which changes of the domain are permitted.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod refusal_text_tests;
 
 use std::rc::Rc;

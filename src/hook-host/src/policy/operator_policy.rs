@@ -4,7 +4,6 @@ mod checks;
 mod content;
 mod summary;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use content::Content;

@@ -112,7 +112,6 @@ fn split(text: &str, end: char) -> (&str, &str) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -74,5 +74,4 @@ fn read_text(file: File, path: &Path) -> Result<String, PolicyError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

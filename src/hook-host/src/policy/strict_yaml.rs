@@ -4,7 +4,6 @@ mod error_message;
 mod missing_value_check;
 mod tag_check;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::path::Path;

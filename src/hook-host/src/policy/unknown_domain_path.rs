@@ -6,7 +6,6 @@
 
 mod edit_distance;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::BTreeMap;

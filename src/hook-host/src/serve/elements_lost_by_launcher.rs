@@ -24,7 +24,6 @@ impl ForeignElements {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

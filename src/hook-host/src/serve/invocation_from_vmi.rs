@@ -70,7 +70,6 @@ impl Vmi {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -50,7 +50,6 @@ fn from_no_cloud_source(source: &Object) -> Object {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

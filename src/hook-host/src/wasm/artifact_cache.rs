@@ -4,7 +4,6 @@
 //! rename a parent directory can replace it by another one.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::fs::{self, DirBuilder, File, Metadata};

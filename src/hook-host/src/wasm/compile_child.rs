@@ -220,7 +220,6 @@ impl ChildLimits {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -5,7 +5,6 @@
 //! supports are without it, so its absence is only reported.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::BTreeMap;

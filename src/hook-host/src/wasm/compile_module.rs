@@ -65,7 +65,6 @@ fn compile_in_process(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::load_error::LoadError;
     use super::*;

@@ -54,7 +54,6 @@ fn is_memory(import: &TypeRef) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

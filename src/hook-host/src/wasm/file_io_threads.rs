@@ -31,7 +31,6 @@ pub(super) async fn run<T>(work: impl Future<Output = T>) -> Result<T, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::mpsc;
     use std::time::Duration;

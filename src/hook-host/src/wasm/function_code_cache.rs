@@ -6,7 +6,6 @@
 //! code of another module. The cache is for the machines of authors: launchers and `virt-hook serve` do not use it.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::borrow::Cow;

@@ -162,5 +162,4 @@ fn expected_checksum<'a>(name: &'a str, digest: &str, key: &str) -> Result<&'a s
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -5,7 +5,6 @@
 //! file must be on the same mount as the program, so that it came with the image and not with a volume.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub(super) mod tests;
 
 use std::fs::{self, File, Metadata};

@@ -1,7 +1,6 @@
 //! Checks the magic number, the version and the section headers of a module file before it is compiled.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::fs::File;

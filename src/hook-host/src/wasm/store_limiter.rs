@@ -113,7 +113,6 @@ impl ResourceLimiter for StoreLimiter {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

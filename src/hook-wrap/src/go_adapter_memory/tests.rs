@@ -1,5 +1,4 @@
 //! The allocation function that is added to modules of Go, and which modules are refused.
-#![allow(clippy::unwrap_used)]
 use wasm_encoder::{DataSection, MemorySection, MemoryType};
 
 use super::*;

@@ -168,7 +168,6 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::super::Vmi;
 
     #[test]

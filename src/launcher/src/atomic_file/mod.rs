@@ -124,7 +124,6 @@ pub(crate) fn io_error(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::Write;
     use std::os::unix::fs::{MetadataExt, symlink};
 

@@ -156,7 +156,6 @@ fn run_of(pending: &OsStr, name_begin: &OsStr) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::super::tests::DURABLE;
     use super::*;
 

@@ -129,7 +129,6 @@ impl Threads {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::sync::mpsc;
     use std::time::Instant;
 

@@ -1,5 +1,4 @@
 //! Tests of the limits and timeouts of blocking calls.
-#![allow(clippy::unwrap_used)]
 use std::sync::{Arc, Mutex, mpsc};
 
 use tokio::runtime::{Builder, Runtime};

@@ -186,7 +186,6 @@ fn checkpoint(json: &[u8]) -> Result<Checkpoint, OptionsError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn parse(options: &str) -> Result<Command, String> {

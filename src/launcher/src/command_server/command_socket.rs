@@ -121,7 +121,6 @@ fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::path::PathBuf;
 

@@ -133,7 +133,6 @@ impl fmt::Display for KubeVirtRelease {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn find(

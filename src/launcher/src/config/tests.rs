@@ -1,5 +1,4 @@
 //! Tests of the command line, the environment and the default files.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn config(arguments: &[&str]) -> Result<Config, ConfigError> {

@@ -1,5 +1,4 @@
 //! Tests of KubeVirt's statistics JSON, against a recorded answer of KubeVirt's launcher.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::*;
 

@@ -166,7 +166,6 @@ fn command_output(status: ExecStatus) -> Result<CommandOutput, AgentCommandError
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn read(json: &str) -> Result<CommandOutput, AgentCommandError> {

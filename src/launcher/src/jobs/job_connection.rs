@@ -59,7 +59,6 @@ impl<T: Send + 'static> Drop for DropOnBlockingThread<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::sync::mpsc::{Sender, channel};
     use std::thread::{self, ThreadId};
 

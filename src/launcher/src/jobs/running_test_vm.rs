@@ -1,7 +1,5 @@
 //! A running VM on the fake daemon for tests of jobs, whose records are collected.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! Tests of the client on the fake libvirt.
 
-#![allow(clippy::unwrap_used)]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -118,7 +118,6 @@ pub(super) async fn copy_to_file(mut pipe: pipe::Receiver, mut file: RotatingFil
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 

@@ -82,7 +82,6 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
 
     use std::io::Write;
 

@@ -52,7 +52,6 @@ fn make_pipe(path: &Path) -> io::Result<Receiver> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::Write;
     use std::os::unix::fs::FileTypeExt;
 

@@ -2,8 +2,6 @@
 //!
 //! The real daemons run in their own namespaces, in which this test binary starts itself again.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 mod real_daemons;
 
 use std::fs;

@@ -63,7 +63,6 @@ fn install_at(hook: &Path, client: &Path) -> Result<(), HookLinkError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -1,5 +1,4 @@
 //! Tests of the server for libvirt's hook, with clients that behave as virt-hook and as KubeVirt's client.
-#![allow(clippy::unwrap_used)]
 use kubevirt_api::libvirt_migration_hook_protocol::{announced, read_refusal};
 
 use super::*;

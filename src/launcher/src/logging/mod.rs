@@ -145,7 +145,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 

@@ -52,7 +52,6 @@ impl RepeatedFailures {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     /// The lines that `work` logs.

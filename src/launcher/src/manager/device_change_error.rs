@@ -111,7 +111,6 @@ impl fmt::Display for FailedChanges {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;

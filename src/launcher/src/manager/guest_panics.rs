@@ -84,7 +84,6 @@ fn tail(path: &Path, from: u64) -> (String, u64) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

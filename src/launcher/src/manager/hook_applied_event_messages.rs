@@ -104,7 +104,6 @@ pub(super) fn messages(applied: &[AppliedHook]) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Duration;
 

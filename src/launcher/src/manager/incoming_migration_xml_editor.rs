@@ -88,7 +88,6 @@ impl LastIncomingEdit {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -36,7 +36,6 @@ impl LastNotification {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use tokio::sync::oneshot;
 
     use super::*;

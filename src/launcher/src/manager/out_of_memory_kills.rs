@@ -99,7 +99,6 @@ fn read(sysfs: &Sysfs) -> Option<Kills> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::path::Path;
 

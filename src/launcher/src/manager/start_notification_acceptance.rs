@@ -161,7 +161,6 @@ impl Drop for StartGuard {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use futures_util::FutureExt;
     use tokio::sync::oneshot;
 

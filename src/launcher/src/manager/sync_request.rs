@@ -57,7 +57,6 @@ pub(super) fn is_equal_vmi(left: &Vmi, right: &Vmi) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
     use super::*;

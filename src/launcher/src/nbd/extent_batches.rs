@@ -145,7 +145,6 @@ impl ExtentBatches {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
 
     use super::*;

@@ -94,7 +94,6 @@ fn parse(kind: u16, mut data: Vec<u8>) -> Result<Chunk, NbdError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
 
     use super::*;

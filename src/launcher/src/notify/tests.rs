@@ -1,5 +1,4 @@
 //! Tests of the sending task with a real server.
-#![allow(clippy::unwrap_used)]
 
 mod recording_virt_handler;
 

@@ -153,7 +153,6 @@ impl NotificationQueue {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn event(name: &str, alive: bool) -> (Message, oneshot::Receiver<Delivery>) {

@@ -65,7 +65,6 @@ fn versions(kubevirt: KubeVirtVersion) -> HostVersions {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -72,7 +72,6 @@ impl ShutdownHooks {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::FutureExt;

@@ -105,7 +105,6 @@ impl Drop for TypedParamList {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -73,7 +73,6 @@ fn map_length(map: &[u8]) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

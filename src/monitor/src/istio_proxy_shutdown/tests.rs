@@ -1,5 +1,4 @@
 //! Ending the proxy, against servers that answer as Istio's.
-#![allow(clippy::unwrap_used)]
 use std::net::TcpListener;
 use std::thread::{JoinHandle, spawn};
 

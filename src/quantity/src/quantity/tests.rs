@@ -1,5 +1,4 @@
 //! Parsing, rounding and printing quantities.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn value(text: &str) -> i64 {

@@ -1,5 +1,4 @@
 //! Compiled code, functions and costs are found again; damaged, untrusted, old and excess entries are not.
-#![allow(clippy::unwrap_used)]
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;

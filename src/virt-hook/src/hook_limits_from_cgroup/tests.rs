@@ -1,5 +1,4 @@
 //! The limits of cgroup v1 and v2 are read, and a hook's limits stay below them.
-#![allow(clippy::unwrap_used)]
 use hook_host::wasm::CompileError;
 
 use super::*;

@@ -1,5 +1,4 @@
 //! Copies of a module and its settings in a hooks directory, and what is refused there.
-#![allow(clippy::unwrap_used)]
 use std::os::unix::fs::symlink;
 
 use super::*;

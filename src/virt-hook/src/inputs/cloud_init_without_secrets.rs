@@ -92,7 +92,6 @@ fn secret_names(vmi: &Vmi, volume: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn unavailable(source: &str, more: &str) -> CloudInitUnavailable {

@@ -314,7 +314,6 @@ fn ranges(cpus: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn vmi(spec: &str) -> Vmi {

@@ -108,7 +108,6 @@ fn matches(name: &str, pattern: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -141,7 +141,6 @@ fn parse(bytes: &[u8]) -> Result<PodFacts> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -41,7 +41,6 @@ pub(crate) fn hint_of_missing(path: &Path, is_dir: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -1,5 +1,4 @@
 //! Modules are found by the path of a file, a hook or a hooks directory; ambiguous directories are refused.
-#![allow(clippy::unwrap_used)]
 use std::os::unix::fs::symlink;
 
 use super::*;

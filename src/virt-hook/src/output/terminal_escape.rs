@@ -27,7 +27,6 @@ impl Display for TerminalEscaped<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

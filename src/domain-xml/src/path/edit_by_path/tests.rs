@@ -1,5 +1,4 @@
 //! Selecting, ensuring and removing by path.
-#![allow(clippy::unwrap_used)]
 use crate::Document;
 
 const DOMAIN: &str = "<domain type='kvm' xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>

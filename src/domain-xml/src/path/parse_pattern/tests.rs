@@ -1,5 +1,4 @@
 //! Valid and invalid path patterns.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 #[test]

@@ -193,7 +193,6 @@ fn cpus_of_thread(cpuset: &[u32], thread: u64, threads: u64, vcpus: u64) -> Opti
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

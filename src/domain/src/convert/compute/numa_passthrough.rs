@@ -217,7 +217,6 @@ fn set_memory_backing(spec: &mut DomainSpec, page: u64, cells: usize, is_realtim
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

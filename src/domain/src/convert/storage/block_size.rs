@@ -97,7 +97,6 @@ fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -45,7 +45,6 @@ fn is_claim(volume: &Volume) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

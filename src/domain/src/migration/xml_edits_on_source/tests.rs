@@ -1,5 +1,4 @@
 //! Edits for the target, the disks to copy, and the placement on the target's CPUs.
-#![allow(clippy::unwrap_used)]
 
 mod migrated_volume_edits;
 

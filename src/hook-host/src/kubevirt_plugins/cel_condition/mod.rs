@@ -9,7 +9,6 @@
 
 mod eval;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 mod type_check;
 mod typed_expression;

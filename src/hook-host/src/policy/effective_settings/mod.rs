@@ -21,7 +21,6 @@ mod resolve_error;
 mod sidecar_settings;
 mod subscriptions;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,10 +2,8 @@
 
 mod content;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod requires_tests;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::path::{Path, PathBuf};

@@ -56,7 +56,6 @@ fn accepted_paths() -> impl Iterator<Item = ConditionedPath> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::rc::Rc;
 
     use domain_xml::PathPattern;

@@ -1,7 +1,6 @@
 //! What an operator's policy allows, as lines of text.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 mod warnings;
 

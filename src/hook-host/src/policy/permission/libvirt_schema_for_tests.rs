@@ -1,5 +1,4 @@
 //! Reads libvirt's RELAX NG schema of domains: all attributes and texts of elements, and how often elements may occur.
-#![allow(clippy::unwrap_used)]
 
 mod rng_grammar;
 

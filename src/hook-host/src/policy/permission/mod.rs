@@ -242,5 +242,4 @@ fn patterns_of(paths: &[ConditionedPath]) -> Vec<PathPattern> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

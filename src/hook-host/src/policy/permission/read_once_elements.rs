@@ -119,7 +119,6 @@ impl<'a> Parent<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 

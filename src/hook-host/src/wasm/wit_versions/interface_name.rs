@@ -46,7 +46,6 @@ impl<'a> InterfaceName<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

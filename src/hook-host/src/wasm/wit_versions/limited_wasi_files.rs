@@ -179,7 +179,6 @@ fn count_entries(dir: &File) -> std::io::Result<usize> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

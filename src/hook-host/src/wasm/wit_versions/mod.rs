@@ -13,7 +13,6 @@ mod optional_imports;
 mod pod_interface;
 mod supported_version_lines;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 #[path = "optional_interface_tests.rs"]
 mod tests;
 mod v0_1;

@@ -128,7 +128,6 @@ fn refusal_code(codes: &Type) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use wasmtime::Store;
 

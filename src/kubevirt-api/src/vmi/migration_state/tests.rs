@@ -1,5 +1,4 @@
 //! UIDs and sides of plain and decentralized migrations.
-#![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,6 +1,5 @@
 //! Options that virt-handler sends, and the error of an invalid VMI.
 
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 #[test]

@@ -174,7 +174,6 @@ fn parse_passwd_entry(entry: &str) -> Option<HomeDirectory> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -70,7 +70,6 @@ async fn until_quiet(stream: &mut EventStream<[u8; EVENT_BUFFER_BYTES]>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::os::unix::fs::symlink;
 

@@ -1,7 +1,5 @@
 //! Tests of decoding the guest agent's answers.
 
-#![allow(clippy::unwrap_used)]
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

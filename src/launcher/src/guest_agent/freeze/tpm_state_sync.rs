@@ -56,7 +56,6 @@ fn sync_tree(path: &Path, depth: usize) -> Result<(), TpmStateError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test]

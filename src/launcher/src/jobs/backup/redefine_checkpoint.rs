@@ -131,7 +131,6 @@ fn files_with_bitmap(json: &str, name: &str) -> Result<HashSet<String>, Checkpoi
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -1,7 +1,5 @@
 //! Tests of backups on the fake libvirt.
 
-#![allow(clippy::unwrap_used)]
-
 mod quiesced_guest;
 mod stalled_backup;
 

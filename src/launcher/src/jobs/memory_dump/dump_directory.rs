@@ -47,7 +47,6 @@ fn remove_dump(entry: &fs::DirEntry) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

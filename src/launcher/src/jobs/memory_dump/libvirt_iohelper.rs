@@ -27,7 +27,6 @@ fn is_command_of_helper(command_line: &[u8], path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::process::Command;
     use std::time::{Duration, Instant};
 

@@ -26,7 +26,6 @@ fn size_below(directory: &Path, depth: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

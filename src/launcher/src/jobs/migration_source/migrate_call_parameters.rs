@@ -86,7 +86,6 @@ fn socket_path(share: &Path, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use hook_host::MigrationParameters;
     use kubevirt_api::migration_options::MigrationOptions;
     use kubevirt_api::vmi::Vmi;

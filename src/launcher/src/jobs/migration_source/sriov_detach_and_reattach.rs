@@ -132,7 +132,6 @@ async fn read_sriov_interfaces(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use libvirt::StartOptions;
     use libvirt::fake::FakeDaemon;
 

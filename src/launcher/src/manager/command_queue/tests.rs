@@ -1,7 +1,5 @@
 //! Which commands wait, are interrupted or are refused.
 
-#![allow(clippy::unwrap_used)]
-
 mod jobs_and_migrations;
 mod properties;
 mod syncs;

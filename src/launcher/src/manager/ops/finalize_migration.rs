@@ -152,7 +152,6 @@ fn with_link_down(interface: &Element) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

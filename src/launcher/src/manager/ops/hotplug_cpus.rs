@@ -121,7 +121,6 @@ async fn pin(vm: &VmContext, domain: &Arc<dyn Domain>, pins: Pins) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

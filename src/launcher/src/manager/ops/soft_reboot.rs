@@ -94,7 +94,6 @@ fn is_agent_connected(vmi: &Vmi) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn method_of(rest: &str) -> Result<RebootMethod, CommandError> {

@@ -1,5 +1,4 @@
 //! Tests of the service with `qemu-nbd`, which serves NBD as QEMU does.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

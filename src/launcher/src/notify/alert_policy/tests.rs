@@ -1,5 +1,4 @@
 //! Which of libvirt's events cause an alert, and how many.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn lifecycle(event: LifecycleEvent, detail: Detail) -> Event {

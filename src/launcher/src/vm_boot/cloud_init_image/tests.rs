@@ -1,5 +1,4 @@
 //! Tests of the written cloud-init image and its errors.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,5 +1,4 @@
 //! Tests of config disks: the files in their images, and invalid volumes.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

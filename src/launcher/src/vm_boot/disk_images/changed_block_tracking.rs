@@ -84,7 +84,6 @@ fn escape_commas(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
     use std::process::Command;
 

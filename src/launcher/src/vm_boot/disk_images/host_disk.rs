@@ -91,7 +91,6 @@ fn image_size(requested: u64, available: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::symlink;
 
     use proptest::prelude::*;

@@ -111,7 +111,6 @@ impl DiskSpace {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const MIB: u64 = 1024 * 1024;

@@ -72,7 +72,6 @@ impl Drop for PendingImage {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
 
     use super::*;

@@ -1,5 +1,4 @@
 //! Tests of disk images with the installed qemu-img, and of the probe for driver modes.
-#![allow(clippy::unwrap_used)]
 
 mod invalid_images_and_qemu_img_limits;
 

@@ -56,7 +56,6 @@ fn discard_granularity(device: u64) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn volume(path: &str, is_block: bool) -> BlockSizeLookup {

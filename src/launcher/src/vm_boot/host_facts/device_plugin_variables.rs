@@ -18,7 +18,6 @@ pub(super) fn filter_by_prefix(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn filtered(variables: &[(&str, &str)]) -> BTreeMap<String, String> {

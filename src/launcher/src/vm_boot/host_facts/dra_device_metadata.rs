@@ -68,7 +68,6 @@ fn metadata_file(directory: &Path) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const METADATA: &str = r#"{"apiVersion":"metadata.resource.k8s.io/v1alpha1","requests":[

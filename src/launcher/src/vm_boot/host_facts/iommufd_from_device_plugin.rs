@@ -162,7 +162,6 @@ fn receive_file(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs::File;
     use std::io::{IoSlice, Read};
     use std::os::fd::AsFd;

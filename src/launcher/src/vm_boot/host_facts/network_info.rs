@@ -62,7 +62,6 @@ fn parse_network_info(path: &Path) -> Option<serde_json::Result<NetworkInfo>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

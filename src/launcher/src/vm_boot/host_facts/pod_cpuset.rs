@@ -49,7 +49,6 @@ fn cgroup_cpus(sysfs: &Sysfs) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
 
     use super::*;

@@ -35,7 +35,6 @@ fn pci_addresses(facts: &HostFacts) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use domain::host_facts::{ClaimedDevice, DeviceInfo, NetworkInfo, NetworkInterface, PciDevice};
 
     use super::*;

@@ -1,5 +1,4 @@
 //! Tests of host facts: network information, volume modes, devices and CPUs.
-#![allow(clippy::unwrap_used)]
 use std::collections::BTreeSet;
 
 use domain::convert::VolumeModeLookup;

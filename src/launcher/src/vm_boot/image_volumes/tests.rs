@@ -1,5 +1,4 @@
 //! Tests of links to image volumes, and of paths in untrusted images.
-#![allow(clippy::unwrap_used)]
 
 use domain::kubevirt_version::KubeVirtVersion;
 use proptest::prelude::*;

@@ -1,5 +1,4 @@
 //! Tests of ISO 9660 images, which xorriso and pycdlib read back.
-#![allow(clippy::unwrap_used)]
 
 mod any_file_names;
 mod long_file_names;

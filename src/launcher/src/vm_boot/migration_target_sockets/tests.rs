@@ -1,5 +1,4 @@
 //! Tests of the sockets of a migration's target, and of the copied data.
-#![allow(clippy::unwrap_used)]
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

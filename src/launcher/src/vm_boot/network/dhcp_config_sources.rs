@@ -90,7 +90,6 @@ async fn read_file(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::fs;
 
     use super::*;

@@ -163,5 +163,4 @@ fn no_link(tap: &Tap, links: &str) -> NetworkError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,5 +1,4 @@
 //! VMIs and templates of VirtualMachines are read, with notes on defaults and unknown fields.
-#![allow(clippy::unwrap_used)]
 
 mod lists;
 mod objects_beside_vms;

@@ -44,7 +44,6 @@ fn merge(value: &mut Value, more: Value) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

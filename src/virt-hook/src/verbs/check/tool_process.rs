@@ -209,7 +209,6 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String>
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -58,7 +58,6 @@ impl ProjectFiles {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -48,7 +48,6 @@ pub(super) fn ask(socket: &Path, xml: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::io::Read;
     use std::os::unix::net::UnixListener;
     use std::thread;

@@ -123,7 +123,6 @@ fn create_marker(marker: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

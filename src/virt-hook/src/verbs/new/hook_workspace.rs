@@ -145,7 +145,6 @@ fn members(manifest: &mut DocumentMut) -> Option<&mut Array> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const MANIFEST_TEXT: &str = "[workspace]\nmembers = [\n    \"a\",\n]\n\n[workspace.dependencies]\nhooks-sdk = { path = \"x\" }\n";

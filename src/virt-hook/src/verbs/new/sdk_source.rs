@@ -89,7 +89,6 @@ impl fmt::Display for SdkSource {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -80,7 +80,6 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::host_version_options::HostVersionOptions;
 

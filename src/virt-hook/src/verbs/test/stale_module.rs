@@ -35,7 +35,6 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::time::Duration;
 
     use super::*;

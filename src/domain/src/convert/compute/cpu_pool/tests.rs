@@ -1,5 +1,4 @@
 //! The order in which cores and threads are assigned.
-#![allow(clippy::unwrap_used)]
 use super::*;
 use kubevirt_api::virtual_machine_options::Cpu;
 

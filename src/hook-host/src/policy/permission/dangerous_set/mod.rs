@@ -17,7 +17,6 @@ mod element_rules;
 mod network_boot;
 mod rule;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::HashMap;

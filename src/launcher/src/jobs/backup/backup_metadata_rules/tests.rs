@@ -1,7 +1,5 @@
 //! Which backups are started or aborted, and the record of a backup that has ended.
 
-#![allow(clippy::unwrap_used)]
-
 use libvirt::JobStats;
 use proptest::prelude::*;
 

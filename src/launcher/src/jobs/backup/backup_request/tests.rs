@@ -1,6 +1,5 @@
 //! Tests of the validation of backup requests.
 
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 fn fields() -> BackupFields {

@@ -1,6 +1,5 @@
 //! Tests of the tunnel to the export server.
 
-#![allow(clippy::unwrap_used)]
 use hyper::server;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioExecutor;

@@ -1,6 +1,5 @@
 //! VMIs whose migration is refused, options that hooks change, and what counts as a host device.
 
-#![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,7 +1,5 @@
 //! Time limits, what counts as progress, and actions that are repeated until they succeed.
 
-#![allow(clippy::unwrap_used)]
-
 mod forced_completion;
 mod progress;
 mod properties;

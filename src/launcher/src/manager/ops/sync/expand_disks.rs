@@ -143,7 +143,6 @@ fn target_size(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use domain::disk_expansion::ImageExpansion;
 
     use super::*;

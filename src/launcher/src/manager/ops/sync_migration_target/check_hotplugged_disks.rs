@@ -62,7 +62,6 @@ fn check(expected: usize, directory: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -215,6 +215,5 @@ fn encode_classless_routes(routes: &[Route]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 #[path = "v4_tests.rs"]
 mod tests;

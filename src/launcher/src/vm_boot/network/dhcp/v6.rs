@@ -154,6 +154,5 @@ fn put(message: &mut Vec<u8>, code: u16, value: &[u8]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 #[path = "v6_tests.rs"]
 mod tests;

@@ -1,5 +1,4 @@
 //! Instance types and preferences become a part of VMIs as in a cluster, or are refused as there.
-#![allow(clippy::unwrap_used)]
 
 use serde_json::json;
 

@@ -1,5 +1,4 @@
 //! Failures, also ignored ones, are part of the result of a case.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 

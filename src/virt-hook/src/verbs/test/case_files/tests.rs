@@ -1,5 +1,4 @@
 //! Misspelt and incomplete case directories are refused.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 #[test]

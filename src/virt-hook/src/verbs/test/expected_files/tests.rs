@@ -1,5 +1,4 @@
 //! Results are compared with the expected files of a case, which can be updated.
-#![allow(clippy::unwrap_used)]
 use super::*;
 
 const BEFORE: &str = "<domain>\n  <title>a</title>\n</domain>\n";

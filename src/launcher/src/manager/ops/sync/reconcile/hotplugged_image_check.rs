@@ -71,7 +71,6 @@ fn open(path: &Path, access: Access) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test]
