@@ -3,7 +3,7 @@
 //! ended, the monitor cleans up and exits with virt-launcher's code.
 //!
 //! ```text
-//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ generated files or (keep) ─▶ last word ─▶ exit
+//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ files or (keep) ─▶ last word ─▶ exit
 //!            └ reap, forward the first signal
 //! ```
 //!
