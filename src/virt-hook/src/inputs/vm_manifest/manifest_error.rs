@@ -42,7 +42,7 @@ pub(crate) enum ManifestError {
     /// The VM does not fit to its instance type or preference.
     #[error("the VirtualMachine is refused: {0}")]
     InstanceType(String),
-    /// The VM's instance type or preference is not known here: its API server takes such a VM, but virt-controller makes no VMI.
+    /// The VM's instance type or preference is not known. An API server takes such a VM, but virt-controller makes no VMI of it.
     #[error(
         "a cluster without it makes no VMI of the VirtualMachine ({condition}): its {what} {reason}"
     )]
