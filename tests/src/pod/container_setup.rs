@@ -10,9 +10,6 @@ use anyhow::{Context, Result, ensure};
 use super::Pod;
 use crate::binaries::binary;
 
-/// The program that libvirt calls as its hook, in the pod's directory.
-const HOOK_CLIENT: &str = "bin/libvirt-hook-client";
-
 impl Pod {
     /// Sets up the pod's network before the launcher starts, as virt-handler does: `commands` are shell commands that
     /// run as root in the pod, where everybody may open `/dev/net/tun`. `resolv_conf` is the content of the pod's
@@ -84,12 +81,10 @@ impl Pod {
         Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
     }
 
-    /// Runs `virt-launcher`, `virt-launcher-monitor` and, as libvirt's hook, `virt-hook` of another build of this project
-    /// in the pod. Must be called before the launcher starts, and after [`Pod::install_libvirt_hook`].
-    pub fn use_launcher_of(&mut self, directory: &Path) -> Result<()> {
+    /// Runs `virt-launcher` and `virt-launcher-monitor` of another build of this project in the pod. Must be called before
+    /// the launcher starts.
+    pub fn use_launcher_of(&mut self, directory: &Path) {
         self.launcher_directory = Some(directory.to_owned());
-        let client = self.directory.path().join(HOOK_CLIENT);
-        install_program(&directory.join("virt-hook"), &client)
     }
 
     /// Runs KubeVirt's own `virt-launcher` and `virt-launcher-monitor` of `directory` in the pod. Must be called before
@@ -103,7 +98,7 @@ impl Pod {
     /// Installs `virt-hook` as libvirt's hook in the pod, as the launcher's image does. Must be called before the
     /// launcher starts.
     pub fn install_libvirt_hook(&self) -> Result<()> {
-        let client = self.directory.path().join(HOOK_CLIENT);
+        let client = self.directory.path().join("bin/libvirt-hook-client");
         install_program(&binary("virt-hook")?, &client)?;
         self.create_qemu_dir("/run/kubevirt-private/backend-storage-meta")?;
         let hooks = self.create_qemu_dir("/etc/libvirt/hooks")?;

@@ -2,7 +2,7 @@
 # starts it, virtlogd's configuration, and virtqemud. Called in the pod, as root: POD
 pod=$1
 mkdir -p "$pod/usr/bin" "$pod/usr/sbin"
-ln -s "$pod/bin/virt-launcher" "$pod/usr/bin/virt-launcher"
+ln -sf "$pod/bin/virt-launcher" "$pod/usr/bin/virt-launcher"
 : >"$pod/etc-libvirt/virtlogd.conf"
 if [ ! -x /usr/sbin/virtqemud ]; then
     # libvirtd does the same; its socket has another name.

@@ -1,10 +1,11 @@
 //! A VM that another launcher has started migrates to this build's launcher, back and again here, while its guest counts
 //! on. That is what an upgrade does to a running VM, and a rollback.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use tests::binaries::binary;
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::migration::{MigratingVm, PreparedMigration, stock_options};
 use tests::pod::LauncherUser;
@@ -86,21 +87,32 @@ async fn migrate_back_and_forth(prepared: PreparedMigration) -> Result<()> {
     vm.end().await
 }
 
+/// Two pods, each with its `virt-hook` as libvirt's hook, as in an image.
+fn prepare(client_of_source: &Path) -> Result<PreparedMigration> {
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
+    let own = binary("virt-hook")?;
+    for (pod, client) in [
+        (&prepared.source.pod, client_of_source),
+        (&prepared.target.pod, &own),
+    ] {
+        pod.install_hook_client_in_image(client)?;
+    }
+    Ok(prepared)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds another commit, which takes a quarter of an hour: make test-upgrade FROM=COMMIT"]
 async fn vm_of_another_commits_launcher_migrates_here_and_back() -> Result<()> {
-    let mut prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
-    prepared
-        .source
-        .pod
-        .use_launcher_of(&directory("OTHER_LAUNCHER")?)?;
+    let directory = directory("OTHER_LAUNCHER")?;
+    let mut prepared = prepare(&directory.join("virt-hook"))?;
+    prepared.source.pod.use_launcher_of(&directory);
     migrate_back_and_forth(prepared).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "KubeVirt's launcher comes from its own build: make test-upgrade STOCK_LAUNCHER=DIR"]
 async fn vm_of_kubevirts_launcher_migrates_here_and_back() -> Result<()> {
-    let mut prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
+    let mut prepared = prepare(&binary("virt-hook")?)?;
     prepared
         .source
         .pod
