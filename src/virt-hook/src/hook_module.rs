@@ -43,6 +43,11 @@ impl HookModule {
         }
     }
 
+    /// Renames the hook for a cluster, where names have no `_`: Cargo writes it for each `-` in the name of a package.
+    pub(crate) fn rename_for_cluster(&mut self) {
+        self.directory = self.directory.replace('_', "-");
+    }
+
     /// The module's file name in a pod: collections skip hidden files, and other endings than `.wasm`.
     pub(crate) fn file_name(&self) -> OsString {
         let name = self.module.file_name().unwrap_or_default();

@@ -58,6 +58,19 @@ fn annotations_are_merged_with_those_of_the_vm() {
     assert_eq!(sidecars.len(), 2);
 }
 
+/// Cargo writes `_` in the name of a module for each `-` of its package's.
+#[test]
+fn hook_of_a_package_with_dashes_has_them_in_the_cluster() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = temp_dir.path().join("smbios_hook.wasm");
+    std::fs::copy(smbios(), &module).unwrap();
+    let deployed = virt_hook(&["deploy", text(&module), "--as", "configmap", "--json"]).json();
+    assert_eq!(deployed["result"]["name"], "smbios-hook");
+    let layout = temp_dir.path().join("layout");
+    let packed = virt_hook(&["image", text(&module), "--out", text(&layout), "--json"]).json();
+    assert_eq!(packed["result"]["hooks"][0]["name"], "smbios-hook");
+}
+
 /// With these fields, which `kubectl get vm web -o yaml` prints, `kubectl apply` is refused after a change of the VM's
 /// status.
 #[test]

@@ -90,8 +90,8 @@ fn input_that_a_cluster_would_refuse_is_refused_with_a_remedy() {
         "kind: Pod\nmetadata: {name: a}\n",
     );
     let not_wasm = write(temp_dir.path(), "text.wasm", "no module");
-    let underscore = temp_dir.path().join("smbios_hook.wasm");
-    fs::copy(smbios(), &underscore).unwrap();
+    let capitals = temp_dir.path().join("SmbiosHook.wasm");
+    fs::copy(smbios(), &capitals).unwrap();
     let large = padded(temp_dir.path(), 1 << 20);
     let settings = hook(temp_dir.path(), "with-settings");
     write(&settings, "hook.yaml", "priority: 3\n");
@@ -162,9 +162,9 @@ fn input_that_a_cluster_would_refuse_is_refused_with_a_remedy() {
         ),
         (
             2,
-            &[text(&underscore), "--as", "configmap"],
+            &[text(&capitals), "--as", "configmap"],
             &[],
-            "--name smbios-hook",
+            "--name smbioshook",
         ),
         (
             2,

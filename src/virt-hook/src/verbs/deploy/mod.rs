@@ -75,8 +75,9 @@ fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
             modules.len()
         )));
     };
-    if let Some(name) = &arguments.name {
-        module.directory.clone_from(name);
+    match &arguments.name {
+        Some(name) => module.directory.clone_from(name),
+        None => module.rename_for_cluster(),
     }
     if let Some(yaml) = &arguments.hook_yaml {
         module.settings = Some(yaml.clone());

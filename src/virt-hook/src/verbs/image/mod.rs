@@ -95,6 +95,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
             }
         }
     }
+    for module in &mut modules {
+        module.rename_for_cluster();
+    }
     let hooks = pack(&modules)?;
     let digest = match &hooks[..] {
         [hook] if arguments.artifact => {
