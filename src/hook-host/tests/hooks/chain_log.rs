@@ -27,10 +27,13 @@ async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
     let boot = invocation();
     let defined = chain.on_define_domain_with_plugins(&boot, "{}", XML.into(), &plugins);
     defined.await.unwrap();
-    for point in ["PreCloudInitIso", "Shutdown"] {
-        let line = log.line(&["WARN", "a Plugin does not call", point]);
-        assert!(line.contains("hook=\"plugin/odd[0]\""), "{line}");
-    }
+    log.line(&[
+        "WARN",
+        "uncalled_points",
+        "plugin/odd[0]",
+        "PreCloudInitIso",
+        "Shutdown",
+    ]);
 }
 
 #[tokio::test]
