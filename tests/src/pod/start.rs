@@ -107,6 +107,8 @@ impl Pod {
                 "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             )
             .env("POD_NAME", "virt-launcher-test")
+            // KubeVirt's images name it in a file.
+            .env("VIRT_LAUNCHER_KUBEVIRT_VERSION", "v1.9.0")
             .envs(self.environment.iter().map(|(name, text)| (name, text)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

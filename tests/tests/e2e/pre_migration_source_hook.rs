@@ -54,7 +54,7 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     );
     pods.source.commands.guest_ping(&vmi, 5).await?.accepted()?;
     ensure!(
-        pods.target.handler.states().is_empty(),
+        pods.target.handler.events().is_empty(),
         "the target was notified: {}",
         pods.target.handler.history()
     );
