@@ -165,13 +165,12 @@ impl Config {
         })
     }
 
-    /// Why the launcher may behave as that of another version than the cluster's: for whoever owns the VM, who sees no log.
-    pub(crate) fn kubevirt_warnings(&self) -> Vec<String> {
-        match self.standalone_vmi {
-            // It has no cluster whose version could differ.
-            Some(_) => Vec::new(),
-            None => self.kubevirt.warnings(&self.flags),
-        }
+    /// Why the version of KubeVirt is not certain: for whoever owns the VM, who sees no log. That virt-controller's flags are
+    /// another version's is a matter of the operator, and only logged.
+    pub(crate) fn kubevirt_warning(&self) -> Option<String> {
+        // A standalone launcher has no cluster whose version could differ.
+        let in_cluster = self.standalone_vmi.is_none();
+        self.kubevirt.warning().filter(|_| in_cluster)
     }
 
     /// Whether domains that arrive by migration are edited.

@@ -57,7 +57,7 @@ impl LauncherWithDaemons {
                 .unwrap_or_default(),
         };
         let running = composition.start().await?;
-        for message in config.kubevirt_warnings() {
+        if let Some(message) = config.kubevirt_warning() {
             running.manager.vm().notifier.warning(&Warning {
                 reason: KUBEVIRT_VERSION_UNCERTAIN,
                 message,
