@@ -63,7 +63,7 @@ fn annotations_are_merged_with_those_of_the_vm() {
 fn hook_of_a_package_with_dashes_has_them_in_the_cluster() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = temp_dir.path().join("smbios_hook.wasm");
-    std::fs::copy(smbios(), &module).unwrap();
+    fs::copy(smbios(), &module).unwrap();
     let deployed = virt_hook(&["deploy", text(&module), "--as", "configmap", "--json"]).json();
     assert_eq!(deployed["result"]["name"], "smbios-hook");
     let layout = temp_dir.path().join("layout");
