@@ -158,8 +158,8 @@ fn an_artifact_is_the_module_alone() {
 fn modules_and_files_that_cannot_be_in_an_image_are_refused() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, layout) = (smbios(), temp_dir.path().join("layout"));
-    let underscore = temp_dir.path().join("under_score.wasm");
-    fs::copy(&module, &underscore).unwrap();
+    let capital_letters = temp_dir.path().join("CapitalLetters.wasm");
+    fs::copy(&module, &capital_letters).unwrap();
     let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let swapped = write(temp_dir.path(), "swapped.wasm", "\0asm of before");
     let key = super::signing_key::signing_key(temp_dir.path(), "key");
@@ -171,7 +171,7 @@ fn modules_and_files_that_cannot_be_in_an_image_are_refused() {
     let misnamed = temp_dir.path().join("smbios.wasm");
     fs::copy(&module, &misnamed).unwrap();
     for (code, part, arguments) in [
-        (2, "under_score", &[text(&underscore)][..]),
+        (2, "CapitalLetters", &[text(&capital_letters)][..]),
         (2, "garbage.wasm", &[text(&garbage)]),
         (
             1,
