@@ -106,48 +106,72 @@ fn domain_action(hook: &Hook) -> Option<Action> {
     }
 }
 
-/// The action by the rules of v1.10: a hook must have exactly one of both members. The error continues a sentence whose
-/// subject is the hook.
-fn launcher_action(hook: &Hook) -> Result<Action, String> {
+/// Why a launcher hook of v1.10 is not called. Each message continues a sentence whose subject is the hook.
+#[derive(Debug, thiserror::Error)]
+enum InvalidLauncherHook {
+    #[error("has both cel and sidecar: give one of them")]
+    BothActions,
+    #[error("has neither cel nor sidecar: give one of them")]
+    NoAction,
+    #[error("has no sidecar.permittedHooks: write [GuestDefinition]")]
+    NoPermittedHooks,
+    #[error("has the unknown hook point \"{point}\" in {member}; {}", REMEDY)]
+    UnknownPoint { point: String, member: &'static str },
+    #[error(
+        "is to be called at {} only ({member}), which this launcher does not do yet; {}",
+        points.join(" and "),
+        REMEDY
+    )]
+    OnlyUncalledPoints {
+        points: Vec<&'static str>,
+        member: &'static str,
+    },
+}
+
+/// The action by the rules of v1.10: a hook must have exactly one of both members.
+fn launcher_action(hook: &Hook) -> Result<Action, InvalidLauncherHook> {
     match (&hook.cel, &hook.sidecar) {
-        (Some(_), Some(_)) => Err("has both cel and sidecar: give one of them".to_owned()),
-        (None, None) => Err("has neither cel nor sidecar: give one of them".to_owned()),
+        (Some(_), Some(_)) => Err(InvalidLauncherHook::BothActions),
+        (None, None) => Err(InvalidLauncherHook::NoAction),
         (Some(Cel { hook_point, .. }), None) => {
             let point = hook_point.as_deref().unwrap_or_default();
-            check_hook_points("cel.hookPoint", &[point]).map(|_| Action::Cel)
+            uncalled_points("cel.hookPoint", &[point]).map(|_| Action::Cel)
         }
         (None, Some(sidecar)) => {
             let points = sidecar.permitted_hooks.as_deref().unwrap_or_default();
             let points: Vec<&str> = points.iter().map(String::as_str).collect();
             if points.is_empty() {
-                return Err("has no sidecar.permittedHooks: write [GuestDefinition]".to_owned());
+                return Err(InvalidLauncherHook::NoPermittedHooks);
             }
             Ok(Action::Sidecar {
                 socket_path: sidecar.socket_path.clone(),
-                uncalled_points: check_hook_points("sidecar.permittedHooks", &points)?,
+                uncalled_points: uncalled_points("sidecar.permittedHooks", &points)?,
             })
         }
     }
 }
 
-/// Checks that a hook has a hook point at which this launcher calls plugins, and none that is unknown. Returns the known
-/// ones that are not called yet. The error continues a sentence whose subject is the hook.
-fn check_hook_points(member: &str, points: &[&str]) -> Result<Vec<&'static str>, String> {
+/// The known hook points of a hook at which this launcher does not call plugins yet.
+///
+/// # Errors
+/// One of the points is unknown, or none is called.
+fn uncalled_points(
+    member: &'static str,
+    points: &[&str],
+) -> Result<Vec<&'static str>, InvalidLauncherHook> {
     let is_known = |point: &&&str| **point == GUEST_DEFINITION || UNDEFINED_POINTS.contains(point);
     if let Some(point) = points.iter().find(|point| !is_known(point)) {
-        return Err(format!(
-            "has the unknown hook point \"{}\" in {member}; {REMEDY}",
-            printable(point, MAX_POINT_BYTES)
-        ));
+        let point = printable(point, MAX_POINT_BYTES);
+        return Err(InvalidLauncherHook::UnknownPoint { point, member });
     }
     let uncalled = UNDEFINED_POINTS.into_iter();
     let uncalled: Vec<_> = uncalled.filter(|point| points.contains(point)).collect();
     match points.contains(&GUEST_DEFINITION) {
         true => Ok(uncalled),
-        false => Err(format!(
-            "is to be called at {} only ({member}), which this launcher does not do yet; {REMEDY}",
-            uncalled.join(" and ")
-        )),
+        false => Err(InvalidLauncherHook::OnlyUncalledPoints {
+            points: uncalled,
+            member,
+        }),
     }
 }
 
