@@ -17,6 +17,7 @@ mod cloud_init;
 mod collect;
 mod conditioned_path;
 mod digest_pin;
+mod error_chain;
 mod failure_policy;
 mod fixed_clock_and_random;
 mod hook;
@@ -51,6 +52,7 @@ pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
 pub use conditioned_path::{ConditionedPath, ConditionedPathError, ValueCondition};
+pub use error_chain::error_chain;
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_error::HookError;

@@ -6,7 +6,6 @@ mod blocking;
 mod command_server;
 mod config;
 mod domain_stats_json;
-mod error_chain;
 mod guest_agent;
 mod hook_failure_events;
 pub mod hooks_trait;
@@ -43,7 +42,6 @@ mod vm_events;
 
 pub use blocking::MAX_THREADS as MAX_BLOCKING_THREADS;
 pub use config::{Config, ConfigError, KubeVirtRelease, NamedVm, VERSION};
-pub use error_chain::error_chain;
 pub use guest_agent::PollIntervals;
 pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};
 pub use migration_error_log::MigrationErrorLog;

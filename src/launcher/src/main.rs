@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use hook_host::error_chain;
 use virt_launcher::{
     Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
-    NamedVm, VERSION, error_chain, logging, process_lifecycle, termination_message,
+    NamedVm, VERSION, logging, process_lifecycle, termination_message,
 };
 
 /// Number of async worker threads. Two suffice, because a launcher mostly waits.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use hook_host::error_chain;
 use hook_host::wasm::LoadError;
 
 /// Exit code: the VMI was refused, a hook vetoed or failed, a check or a test failed, or a replay differs.
@@ -90,13 +91,7 @@ impl Failure {
 
 /// An error and its causes, without causes that the text already contains.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
+    let mut text = error_chain(error.as_ref());
     for cause in error.chain() {
         if let Some(system) = cause.downcast_ref::<io::Error>()
             && let Some(advice) = advice(system.kind())

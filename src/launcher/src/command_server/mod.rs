@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use command_service::CommandService;
-pub(crate) use refusing_service::{Asked, RefusingService};
+pub(crate) use refusing_service::{HandlerRequests, RefusingService};
 
 use command_socket::{CommandListener, KeepTimes};
 

@@ -1,7 +1,6 @@
 //! The command service of a launcher whose start was refused. It has no VM: it tells virt-handler the reason, so that
 //! virt-handler records it with the VMI.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +21,9 @@ use crate::notify::{Notifier, Receipt};
 /// How long a sync waits until virt-handler has the event. virt-handler waits 20 s for its answer.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What virt-handler has asked for.
+/// What virt-handler has requested so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct HandlerRequests {
     /// It wanted the VM to run here, and is given the reason why it does not. It has the event already.
     pub(crate) start: bool,
     /// It wants the launcher to end.
@@ -39,7 +38,7 @@ pub(crate) struct RefusingService {
     socket: PathBuf,
     notifier: Notifier,
     event: Receipt,
-    asked: watch::Sender<Asked>,
+    requests: watch::Sender<HandlerRequests>,
 }
 
 impl RefusingService {
@@ -58,13 +57,13 @@ impl RefusingService {
             socket,
             notifier,
             event,
-            asked: watch::Sender::default(),
+            requests: watch::Sender::default(),
         }
     }
 
-    /// What virt-handler has asked for so far.
-    pub(crate) fn asked(&self) -> watch::Receiver<Asked> {
-        self.asked.subscribe()
+    /// What virt-handler requests, until the launcher ends.
+    pub(crate) fn requests(&self) -> watch::Receiver<HandlerRequests> {
+        self.requests.subscribe()
     }
 
     fn refusal(&self) -> Response {
@@ -80,8 +79,8 @@ impl RefusingService {
         let event = tokio::time::timeout(EVENT_TIMEOUT, self.event.clone());
         if event.await.is_ok() {
             // A socket that stays delays the end of the VMI.
-            let _ = fs::remove_file(&self.socket);
-            self.asked.send_modify(|asked| asked.start = true);
+            let _ = tokio::fs::remove_file(&self.socket).await;
+            self.requests.send_modify(|requests| requests.start = true);
         }
         refusal
     }
@@ -91,7 +90,7 @@ impl RefusingService {
         match decode_requests::vmi(request.vmi.as_ref()) {
             Ok(vmi) if vmi.domain_name() == self.identity.domain => {
                 self.notifier.retry_now();
-                self.asked.send_modify(|asked| asked.end = true);
+                self.requests.send_modify(|requests| requests.end = true);
                 ok()
             }
             Ok(_) => self.refusal(),

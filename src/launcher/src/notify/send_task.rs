@@ -5,13 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hook_host::error_chain;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
 use super::notification_client::{NotificationClient, SendError};
 use super::waiting_notifications::{Message, NotificationQueue, Outgoing};
 use super::{Delivery, RetryTimes};
-use crate::error_chain::error_chain;
 
 /// The task that sends notifications. When it is run again after a panic, it continues with the queued notifications.
 #[derive(Clone)]

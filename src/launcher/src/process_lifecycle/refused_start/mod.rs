@@ -11,13 +11,12 @@
 
 mod end_rule;
 
-use hook_host::{CollectError, printable};
+use hook_host::{CollectError, error_chain, printable};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::composition::involved_object;
-use crate::command_server::{Asked, CommandServer, RefusingService};
-use crate::error_chain::error_chain;
+use crate::command_server::{CommandServer, HandlerRequests, RefusingService};
 use crate::instance_lock::InstanceLockError;
 use crate::manager::Identity;
 use crate::notify::{Notifier, Receipt, RetryTimes, Warning};
@@ -74,9 +73,9 @@ impl RefusedStart<'_> {
             notifier.clone(),
             event.clone(),
         );
-        let asked = service.asked();
+        let requests = service.requests();
         let server = self.serve(service);
-        wait(event, asked, signal, server.is_some()).await;
+        wait(event, requests, signal, server.is_some()).await;
         if let Some(server) = server {
             server.stop().await;
         }
@@ -100,7 +99,7 @@ impl RefusedStart<'_> {
 /// Waits until virt-handler knows the reason, does not come, or wants the launcher to end.
 async fn wait(
     mut event: Receipt,
-    mut asked: watch::Receiver<Asked>,
+    mut requests: watch::Receiver<HandlerRequests>,
     mut signal: watch::Receiver<bool>,
     served: bool,
 ) {
@@ -114,8 +113,8 @@ async fn wait(
             _ = &mut event, if progress.event_settled.is_none() => {
                 progress.event_settled = Some(refused_at.elapsed());
             }
-            Ok(()) = asked.changed() => {
-                let Asked { start, end } = *asked.borrow_and_update();
+            Ok(()) = requests.changed() => {
+                let HandlerRequests { start, end } = *requests.borrow_and_update();
                 if start {
                     progress.start_refused.get_or_insert(refused_at.elapsed());
                 }
