@@ -2,9 +2,6 @@
 
 use crate::Element;
 use crate::byte_classes::{find, is_blank};
-use crate::markup_delimiters::{
-    CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END,
-};
 use crate::source_text::Raw;
 
 /// A part of an element's content, in its escaped form.
@@ -54,3 +51,10 @@ pub(crate) fn node_at_start(text: &[u8]) -> (fn(Raw) -> Node, usize) {
     let length = find(text, opening, closing).map_or(text.len(), |at| at + closing.len());
     (make, length)
 }
+
+pub(crate) const CDATA: &[u8] = b"<![CDATA[";
+pub(crate) const CDATA_END: &[u8] = b"]]>";
+pub(crate) const COMMENT: &[u8] = b"<!--";
+pub(crate) const COMMENT_END: &[u8] = b"-->";
+pub(crate) const INSTRUCTION: &[u8] = b"<?";
+pub(crate) const INSTRUCTION_END: &[u8] = b"?>";

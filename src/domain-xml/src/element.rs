@@ -1,13 +1,14 @@
 //! `Element`: an XML element, with look-ups of its name, attributes and children.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::content_node::Node;
-use crate::insertion_namespace_scope::ResolvedName;
-use crate::source_text::Origin;
+use crate::insertion_namespace_scope::{InsertionScope, ResolvedName};
+use crate::source_text::{Origin, Raw};
 use crate::start_tag::{Attribute, Attributes};
-use crate::{EditError, edit_error, name, render, start_tag};
+use crate::{EditError, edit_error, escape, insertion_namespace_scope, name, render, start_tag};
 
 /// An element with its attributes and children.
 ///
@@ -255,5 +256,366 @@ impl Element {
     /// The element as XML text.
     pub fn render(&self) -> String {
         render::element(self)
+    }
+
+    /// The element's own character data, CDATA included, entities resolved; not its children's.
+    pub fn text(&self) -> String {
+        self.text_of(|_| true)
+    }
+
+    /// The bytes of [`Element::text`] as they are written.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let bytes = self.nodes().iter().map(|node| match node {
+            Node::Text(raw) | Node::CData(raw) => raw.as_str().len(),
+            Node::Element(_) | Node::Other(_) => 0,
+        });
+        bytes.sum()
+    }
+
+    /// [`Element::text`] without the white space that only indents children.
+    pub(crate) fn text_without_layout(&self) -> String {
+        self.text_of(|node| !node.is_layout())
+    }
+
+    fn text_of(&self, counts: impl Fn(&Node) -> bool) -> String {
+        let mut out = String::new();
+        for node in self.nodes().iter().filter(|node| counts(node)) {
+            match node {
+                Node::Text(raw) => out.push_str(&escape::plain_text(raw.as_str())),
+                Node::CData(raw) => out.push_str(&escape::line_ends(cdata(raw.as_str()))),
+                Node::Element(_) | Node::Other(_) => {}
+            }
+        }
+        out
+    }
+
+    /// Whether there is character data other than white space that indents children.
+    pub(crate) fn has_text(&self) -> bool {
+        self.nodes().iter().any(|node| match node {
+            Node::Text(_) => !node.is_layout(),
+            Node::CData(_) => true,
+            Node::Element(_) | Node::Other(_) => false,
+        })
+    }
+}
+
+/// The text inside `<![CDATA[...]]>`.
+fn cdata(raw: &str) -> &str {
+    raw.strip_prefix("<![CDATA[")
+        .and_then(|rest| rest.strip_suffix("]]>"))
+        .unwrap_or(raw)
+}
+
+/// Editing. Parts that an edit does not name keep their bytes; inserted elements are indented like their neighbours
+/// when the document is rendered.
+impl Element {
+    /// Sets an attribute: in place if there is one of this name, else after the last one. Setting the same value again
+    /// changes no byte.
+    ///
+    /// Characters of the value that XML does not allow, such as U+0001, become U+FFFD, and
+    /// [`Element::check_values`] finds them. The SDK for hooks calls that at the end of each call, so that the hook
+    /// fails. [`Element::try_set_attr`] and [`Element::set`] return an error at once.
+    ///
+    /// # Panics
+    /// If `name` is not a name in XML, since names are nearly always written in the code. For a name that comes from
+    /// elsewhere there is [`Element::try_set_attr`].
+    #[track_caller]
+    pub fn set_attr(&mut self, name: &str, value: impl AsRef<str>) -> &mut Element {
+        if let Err(error) = edit_error::check_name(name) {
+            panic!("Element::set_attr: {error}");
+        }
+        self.put_attr(name, value.as_ref());
+        self
+    }
+
+    /// As [`Element::set_attr`], for a name or value that may be invalid.
+    ///
+    /// # Errors
+    /// If `name` is not a name in XML, or the value has a character that XML does not allow. Nothing is changed then.
+    pub fn try_set_attr(
+        &mut self,
+        name: &str,
+        value: impl AsRef<str>,
+    ) -> Result<&mut Element, EditError> {
+        edit_error::check_name(name)?;
+        edit_error::check_value(value.as_ref())?;
+        self.put_attr(name, value.as_ref());
+        Ok(self)
+    }
+
+    /// Sets an attribute of a name that is known to be valid.
+    pub(crate) fn put_attr(&mut self, name: &str, value: &str) {
+        self.note_value(value);
+        let Some(attribute) = self.attribute(name) else {
+            return self.add_attr(name, value);
+        };
+        if attribute.value() != value {
+            let quote = &self.tag()[attribute.to - 1..attribute.to];
+            let raw = escape::attribute(value, quote);
+            self.splice(attribute.raw_from..attribute.to - 1, &[&raw]);
+        }
+    }
+
+    /// Remembers that the value has a character that becomes U+FFFD.
+    fn note_value(&mut self, value: &str) {
+        self.has_replaced_value |= edit_error::check_value(value).is_err();
+    }
+
+    fn add_attr(&mut self, name: &str, value: &str) {
+        let (at, quote) = match self.attributes().last() {
+            Some(last) => (last.to, self.tag()[last.to - 1..last.to].to_owned()),
+            None => (self.tag_name().len(), "'".to_owned()),
+        };
+        let raw = escape::attribute(value, &quote);
+        self.splice(at..at, &[" ", name, "=", &quote, &raw, &quote]);
+    }
+
+    /// Replaces a part of the start tag.
+    fn splice(&mut self, place: Range<usize>, parts: &[&str]) {
+        let tag = self.tag();
+        let spliced = [&tag[..place.start], &parts.concat(), &tag[place.end..]].concat();
+        self.tag = Some(spliced.into());
+    }
+
+    /// Removes an attribute and returns its value.
+    pub fn remove_attr(&mut self, name: &str) -> Option<String> {
+        let attribute = self.attribute(name)?;
+        let value = attribute.value().into_owned();
+        self.splice(attribute.from..attribute.to, &[]);
+        Some(value)
+    }
+
+    /// Replaces the element's own character data; child elements and comments stay. Setting the same text again changes
+    /// no byte. Characters that XML does not allow become U+FFFD, as with [`Element::set_attr`].
+    pub fn set_text(&mut self, text: impl AsRef<str>) -> &mut Element {
+        let text = text.as_ref();
+        if self.text() == text {
+            return self;
+        }
+        self.note_value(text);
+        let keeps_layout = self.children().next().is_some();
+        let is_text = |node: &Node| match node {
+            Node::Text(_) => !(keeps_layout && node.is_layout()),
+            Node::CData(_) => true,
+            Node::Element(_) | Node::Other(_) => false,
+        };
+        let nodes = self.nodes_mut();
+        let at = nodes.iter().position(is_text).unwrap_or(0);
+        nodes.retain(|node| !is_text(node));
+        if !text.is_empty() {
+            nodes.insert(at, Node::Text(Raw::written(escape::text(text))));
+        }
+        self
+    }
+
+    /// As [`Element::set_text`], for a text that may be invalid.
+    ///
+    /// # Errors
+    /// If the text has a character that XML does not allow. Nothing is changed then.
+    pub fn try_set_text(&mut self, text: impl AsRef<str>) -> Result<&mut Element, EditError> {
+        edit_error::check_value(text.as_ref())?;
+        Ok(self.set_text(text))
+    }
+
+    /// Builder form of [`Element::set_attr`].
+    ///
+    /// # Panics
+    /// If `name` is not a name in XML.
+    #[must_use]
+    #[track_caller]
+    pub fn with_attr(mut self, name: &str, value: impl AsRef<str>) -> Element {
+        self.set_attr(name, value);
+        self
+    }
+
+    /// Builder form of [`Element::set_text`].
+    #[must_use]
+    pub fn with_text(mut self, text: impl AsRef<str>) -> Element {
+        self.set_text(text);
+        self
+    }
+
+    /// Builder form of [`Element::append`].
+    #[must_use]
+    pub fn with_child(mut self, child: Element) -> Element {
+        self.append(child);
+        self
+    }
+
+    /// Whether the element has neither attributes nor content.
+    pub fn is_empty(&self) -> bool {
+        self.attributes().next().is_none() && self.nodes().iter().all(Node::is_layout)
+    }
+
+    /// Writes `<a></a>` instead of `<a/>`, for readers that distinguish them.
+    pub fn expand(&mut self) -> &mut Element {
+        self.expanded = true;
+        self
+    }
+
+    /// Adds a child after the last one and returns it to edit.
+    pub fn append(&mut self, child: Element) -> &mut Element {
+        let nodes = self.nodes();
+        let at = nodes.len() - usize::from(nodes.last().is_some_and(Node::is_layout));
+        self.place(at, child)
+    }
+
+    /// Adds a child as the first one.
+    pub fn prepend(&mut self, child: Element) -> &mut Element {
+        match self.position(|_| true) {
+            Some(first) => self.place_before(first, child),
+            None => self.append(child),
+        }
+    }
+
+    /// Adds a child before the first one named `sibling`, or as the last one if there is none.
+    pub fn insert_before(&mut self, sibling: &str, child: Element) -> &mut Element {
+        match self.position(|element| element.is(sibling)) {
+            Some(at) => self.place_before(at, child),
+            None => self.append(child),
+        }
+    }
+
+    /// Adds a child after the last one named `sibling`, or as the last one if there is none.
+    pub fn insert_after(&mut self, sibling: &str, child: Element) -> &mut Element {
+        match self.last_position(|element| element.is(sibling)) {
+            Some(at) => self.place(at + 1, child),
+            None => self.append(child),
+        }
+    }
+
+    /// The node index of the first matching child.
+    pub(crate) fn position(&self, fits: impl Fn(&Element) -> bool) -> Option<usize> {
+        let nodes = self.nodes();
+        nodes
+            .iter()
+            .position(|node| node.element().is_some_and(&fits))
+    }
+
+    fn last_position(&self, fits: impl Fn(&Element) -> bool) -> Option<usize> {
+        let nodes = self.nodes();
+        nodes
+            .iter()
+            .rposition(|node| node.element().is_some_and(&fits))
+    }
+
+    /// Adds a child in schema order: after the last child that `order` puts before it or that has the same name.
+    /// Children that `order` does not list are ignored.
+    pub fn insert_ordered(&mut self, child: Element, order: &[&str]) -> &mut Element {
+        let rank = |name: &str| order.iter().position(|listed| *listed == name);
+        let Some(own) = rank(child.canonical_name()) else {
+            return self.append(child);
+        };
+        let ranks = |element: &Element| rank(element.canonical_name());
+        if let Some(at) = self.last_position(|element| ranks(element).is_some_and(|r| r <= own)) {
+            return self.place(at + 1, child);
+        }
+        match self.position(|element| ranks(element).is_some()) {
+            Some(at) => self.place_before(at, child),
+            None => self.append(child),
+        }
+    }
+
+    /// The first child of this name, added as the last one if there is none.
+    ///
+    /// # Panics
+    /// If there is none, and `name` is not a name in XML.
+    #[track_caller]
+    pub fn ensure_child(&mut self, name: &str) -> &mut Element {
+        match self.position(|element| element.is(name)) {
+            Some(at) => self.element_at(at),
+            None => self.append(Element::new(name)),
+        }
+    }
+
+    /// The first child of this name, added in schema order if there is none.
+    ///
+    /// # Panics
+    /// If there is none, and `name` is not a name in XML.
+    #[track_caller]
+    pub fn ensure_child_ordered(&mut self, name: &str, order: &[&str]) -> &mut Element {
+        match self.position(|element| element.is(name)) {
+            Some(at) => self.element_at(at),
+            None => self.insert_ordered(Element::new(name), order),
+        }
+    }
+
+    /// Inserts a child before the node at `at` and the white space in front of it.
+    fn place_before(&mut self, at: usize, child: Element) -> &mut Element {
+        let led = at > 0 && self.nodes()[at - 1].is_layout();
+        self.place(at - usize::from(led), child)
+    }
+
+    fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
+        child.aligned = true;
+        insertion_namespace_scope::apply_prefixes(&mut child, InsertionScope::inside(self));
+        self.nodes_mut().insert(at, Node::Element(child));
+        self.element_at(at)
+    }
+
+    /// The child element at a node index.
+    pub(crate) fn element_at(&mut self, at: usize) -> &mut Element {
+        match &mut self.nodes_mut()[at] {
+            Node::Element(element) => element,
+            _ => unreachable!("the index was found by looking for an element"),
+        }
+    }
+
+    /// Removes the first child of this name and returns it.
+    pub fn remove_child(&mut self, name: &str) -> Option<Element> {
+        let at = self.position(|element| element.is(name))?;
+        let removed = self.nodes_mut().remove(at);
+        self.close_gap(at);
+        match removed {
+            Node::Element(element) => Some(element),
+            _ => None,
+        }
+    }
+
+    /// Removes the node at an index.
+    pub(crate) fn remove_node(&mut self, at: usize) -> bool {
+        let found = at < self.nodes().len();
+        if found {
+            self.nodes_mut().remove(at);
+            self.close_gap(at);
+        }
+        found
+    }
+
+    /// Removes the children that `unwanted` selects, with their lines, and returns their number.
+    pub fn remove_children(&mut self, mut unwanted: impl FnMut(&Element) -> bool) -> usize {
+        let nodes = self.nodes_mut();
+        let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
+        let mut removed = 0;
+        for node in std::mem::take(nodes) {
+            if !node.element().is_some_and(&mut unwanted) {
+                kept.push(node);
+                continue;
+            }
+            removed += 1;
+            if kept.last().is_some_and(Node::is_layout) {
+                kept.pop();
+            }
+        }
+        *nodes = kept;
+        if removed > 0 {
+            drop_lone_layout(nodes);
+        }
+        removed
+    }
+
+    /// Removes the white space before a removed node.
+    fn close_gap(&mut self, at: usize) {
+        let nodes = self.nodes_mut();
+        if at > 0 && nodes[at - 1].is_layout() {
+            nodes.remove(at - 1);
+        }
+        drop_lone_layout(nodes);
+    }
+}
+
+fn drop_lone_layout(nodes: &mut Vec<Node>) {
+    if nodes.iter().all(Node::is_layout) {
+        nodes.clear();
     }
 }

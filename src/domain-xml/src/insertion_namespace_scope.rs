@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::source_text::Origin;
-use crate::{Element, canonical_name, name};
+use crate::{Element, name};
 
 /// The namespaces in scope at a place; empty outside of a document.
 #[derive(Debug, Clone, Default)]
@@ -46,9 +46,8 @@ impl InsertionScope {
     }
 
     fn with(self, element: &Element) -> InsertionScope {
-        let meaning = |(prefix, uri): (&str, Cow<'_, str>)| {
-            (prefix.into(), canonical_name::canonical_prefix(&uri))
-        };
+        let meaning =
+            |(prefix, uri): (&str, Cow<'_, str>)| (prefix.into(), name::canonical_prefix(&uri));
         let bound: Vec<_> = element.declarations().map(meaning).collect();
         if bound.is_empty() {
             return self;
@@ -104,8 +103,7 @@ pub(crate) fn apply_prefixes(element: &mut Element, scope: InsertionScope) {
         let namespace = rename(element, &scope.clone().with(element));
         let inside = scope.clone().with(element);
         let placed = ResolvedName {
-            canonical: namespace
-                .and_then(|prefix| canonical_name::canonical(element.tag_name(), prefix)),
+            canonical: namespace.and_then(|prefix| name::canonical(element.tag_name(), prefix)),
             namespace,
             scope,
         };
@@ -126,7 +124,7 @@ fn rename(element: &mut Element, scope: &InsertionScope) -> Option<&'static str>
     let namespace = match (settled, found) {
         (Some(namespace), _) => namespace,
         (None, Some(found)) => return found,
-        (None, None) => canonical_name::canonical_prefix(canonical_name::known_uri(prefix)?)?,
+        (None, None) => name::canonical_prefix(name::known_uri(prefix)?)?,
     };
     if found == Some(Some(namespace)) {
         return Some(namespace);
@@ -140,7 +138,7 @@ fn rename(element: &mut Element, scope: &InsertionScope) -> Option<&'static str>
     let declares = own.is_none() && (namespace.is_empty() || scope.binding(namespace).is_some());
     element.rename(&name);
     if declares {
-        let (attribute, uri) = canonical_name::declaration(namespace);
+        let (attribute, uri) = name::declaration(namespace);
         element.put_attr(&attribute, uri);
     }
     Some(namespace)

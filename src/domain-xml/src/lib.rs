@@ -25,23 +25,17 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod apply_diff;
-mod attribute_and_text_edits;
 mod byte_classes;
-mod canonical_name;
 mod content_node;
 mod diff;
 mod document;
 mod edit_error;
 mod element;
 mod element_from_text;
-mod element_insertion;
-mod element_removal;
-mod element_text;
 mod element_traits;
 mod escape;
 mod insertion_namespace_scope;
 mod limits;
-mod markup_delimiters;
 mod name;
 mod parse;
 mod path;

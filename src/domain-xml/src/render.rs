@@ -1,13 +1,9 @@
 //! Renders a tree as text, without recursion.
 
-mod indentation;
-mod missing_namespace_declarations;
-
-use crate::Element;
+use crate::byte_classes::is_blank;
 use crate::content_node::Node;
 use crate::source_text::{Origin, Raw};
-use indentation::{Layout, Neighbours, neighbour_indent};
-use missing_namespace_declarations::missing_declarations;
+use crate::{Element, name};
 
 /// Extra capacity for the edits of a document that was read.
 const EDIT_CAPACITY: usize = 1024;
@@ -194,4 +190,115 @@ fn end_tag(element: &Element, out: &mut String) {
     for part in ["</", element.tag_name(), space, ">"] {
         out.push_str(part);
     }
+}
+
+/// The document's line ends and indentation.
+struct Layout {
+    /// `\n` or `\r\n`.
+    line: &'static str,
+    /// One level of indentation; `None` if the document is on one line.
+    unit: Option<String>,
+    quote: &'static str,
+}
+
+impl Layout {
+    /// Derived from the white space before the root's first child.
+    fn of(root: &Element) -> Layout {
+        let quote = first_quote(root);
+        let before_child = root.nodes().iter().find_map(|node| match node {
+            Node::Text(raw) if node.is_layout() => {
+                let raw = raw.as_str();
+                raw.rfind('\n').map(|n| (raw, n))
+            }
+            _ => None,
+        });
+        let Some((raw, n)) = before_child else {
+            return Layout {
+                line: "\n",
+                unit: None,
+                quote,
+            };
+        };
+        let line = if raw[..n].ends_with('\r') {
+            "\r\n"
+        } else {
+            "\n"
+        };
+        let unit = Some(raw[n + 1..].to_owned()).filter(|unit| !unit.is_empty());
+        Layout {
+            line,
+            unit: Some(unit.unwrap_or_else(|| "  ".to_owned())),
+            quote,
+        }
+    }
+}
+
+fn first_quote(root: &Element) -> &'static str {
+    let tag = root.tag().as_bytes();
+    let first = root.attributes().next();
+    match first.and_then(|attribute| tag.get(attribute.to - 1)) {
+        Some(b'"') => "\"",
+        _ => "'",
+    }
+}
+
+/// The layout of the children that were read.
+enum Neighbours {
+    None,
+    OnOneLine,
+    /// On lines, with the indentation of the first child.
+    OnLines(String),
+}
+
+fn neighbour_indent(element: &Element) -> Neighbours {
+    let mut found = Neighbours::None;
+    let mut before: Option<&Node> = None;
+    for node in element.nodes() {
+        if node.element().is_some_and(|child| !child.aligned) {
+            found = Neighbours::OnOneLine;
+            if let Some(Node::Text(raw)) = before
+                && let raw = raw.as_str()
+                && is_blank(raw)
+                && let Some(n) = raw.rfind('\n')
+            {
+                return Neighbours::OnLines(raw[n + 1..].to_owned());
+            }
+        }
+        before = Some(node);
+    }
+    found
+}
+
+/// Declarations of known prefixes that inserted elements use and nothing declares. They go to the root, where libvirt
+/// reads them.
+fn missing_declarations(root: &Element, quote: &str) -> String {
+    let mut missing: Vec<&str> = Vec::new();
+    let mut declarations = String::new();
+    let mut pending = vec![root];
+    while let Some(element) = pending.pop() {
+        if element.as_read().is_some() {
+            continue;
+        }
+        pending.extend(element.children());
+        let prefix = name::split(element.tag_name()).0;
+        if !element.is_made() || prefix.is_empty() || missing.contains(&prefix) {
+            continue;
+        }
+        if let Some(uri) = name::known_uri(prefix)
+            && !declares(element, prefix)
+            && !declares(root, prefix)
+        {
+            missing.push(prefix);
+            for part in [" xmlns:", prefix, "=", quote, uri, quote] {
+                declarations.push_str(part);
+            }
+        }
+    }
+    declarations
+}
+
+fn declares(element: &Element, prefix: &str) -> bool {
+    element
+        .declarations()
+        .any(|(declared, _)| declared == prefix)
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::Binding;
-use crate::{Element, canonical_name, name};
+use crate::{Element, name};
 
 /// The declarations of an element and its ancestors.
 pub(crate) struct Scope {
@@ -84,7 +84,7 @@ pub(crate) fn undeclared_prefixes(root: &Element, outer: Option<&Rc<Scope>>) -> 
             let mut uri = resolve(outer, prefix).map(|uri| uri.to_string());
             if uri.is_none() && element.is_made() {
                 // Rendering will declare it.
-                uri = canonical_name::known_uri(prefix).map(str::to_owned);
+                uri = name::known_uri(prefix).map(str::to_owned);
             }
             found.push((prefix.to_owned(), uri));
         }
@@ -111,7 +111,7 @@ impl<'a> Name<'a> {
         let mut namespace = resolve(scope, prefix);
         if namespace.is_none() && element.is_made() {
             // Rendering will declare it.
-            namespace = canonical_name::known_uri(prefix).map(Rc::from);
+            namespace = name::known_uri(prefix).map(Rc::from);
         }
         let local = if namespace.is_some() { local } else { written };
         Name { namespace, local }

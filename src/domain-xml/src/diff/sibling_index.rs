@@ -4,14 +4,14 @@
 //! name and need none.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::rc::Rc;
 
-use super::element_keys::{self, Kind, Parts};
+use super::element_keys::{Kind, Parts, Values};
 use super::element_paths::{PathStep, Selector};
-use super::identity_index::{ALTERNATIVES, IdentityIndex};
-use super::name_interner::NameInterner;
-use super::namespace_scope::{self, Name, Scope};
-use super::path_name_group::PathNameGroup;
+use super::namespace_scope::{Name, Scope};
+use super::{element_keys, namespace_scope};
 use crate::Element;
 
 /// The children of one element.
@@ -222,5 +222,175 @@ impl<'a> SiblingIndex<'a> {
             }
             identities
         })
+    }
+}
+
+/// The children with one name in paths.
+pub(super) struct PathNameGroup {
+    pub(super) kind: Kind,
+    pub(super) first: usize,
+    pub(super) last: usize,
+    pub(super) count: usize,
+    /// Whether the children have different namespaces, because one is written with the prefix of another namespace.
+    pub(super) has_several_namespaces: bool,
+    /// For each alternative key: whether a child has one of its parts several times, so that predicates cannot
+    /// distinguish the children.
+    pub(super) has_repeated_parts: OnceCell<[bool; ALTERNATIVES]>,
+}
+
+impl PathNameGroup {
+    pub(super) fn new(first: usize, name: &str) -> PathNameGroup {
+        PathNameGroup {
+            kind: element_keys::kind(name),
+            first,
+            last: first,
+            count: 1,
+            has_several_namespaces: false,
+            has_repeated_parts: OnceCell::new(),
+        }
+    }
+}
+
+/// Maximum number of alternative keys of an element.
+pub(super) const ALTERNATIVES: usize = 3;
+
+/// The identities of a name group's members.
+#[derive(Default)]
+pub(super) struct IdentityIndex<'a> {
+    /// The number of each alternative's identity, by member.
+    numbers_by_member: Vec<[Option<usize>; ALTERNATIVES]>,
+    numbers: HashMap<Identity<'a>, usize>,
+    /// The members with each identity, by number.
+    members: Vec<IdentityMembers>,
+}
+
+/// The members with one identity: nearly always one.
+pub(super) struct IdentityMembers {
+    first: usize,
+    others: Vec<usize>,
+}
+
+/// The values of an alternative key.
+pub(super) type Identity<'a> = (usize, Values<'a>);
+
+impl<'a> IdentityIndex<'a> {
+    /// Adds the next member.
+    pub(super) fn add(&mut self, element: &'a Element, kind: &Kind) {
+        let member = self.numbers_by_member.len();
+        let numbers = std::array::from_fn(|n| {
+            let values = element_keys::values(element, kind.parts(n)?)?;
+            let new = self.members.len();
+            let number = *self.numbers.entry((n, values)).or_insert(new);
+            match self.members.get_mut(number) {
+                Some(members) => members.others.push(member),
+                None => self.members.push(IdentityMembers {
+                    first: member,
+                    others: Vec::new(),
+                }),
+            }
+            Some(number)
+        });
+        self.numbers_by_member.push(numbers);
+    }
+
+    /// The number of each identity in another index, if that has it.
+    pub(super) fn numbers_in(&self, other: &IdentityIndex<'_>) -> Vec<Option<usize>> {
+        let mut numbers = vec![None; self.members.len()];
+        for (identity, number) in &self.numbers {
+            numbers[*number] = other.numbers.get(identity).copied();
+        }
+        numbers
+    }
+
+    /// The number of a member's identity, by alternative.
+    pub(super) fn numbers_of(&self, member: usize) -> &[Option<usize>; ALTERNATIVES] {
+        &self.numbers_by_member[member]
+    }
+
+    /// The members with an identity.
+    pub(super) fn members_of(&self, number: usize) -> &IdentityMembers {
+        &self.members[number]
+    }
+}
+
+impl IdentityMembers {
+    pub(super) fn count(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// The only member with the identity.
+    pub(super) fn only(&self) -> Option<usize> {
+        self.others.is_empty().then_some(self.first)
+    }
+
+    /// The members in their order, by index.
+    pub(super) fn get(&self, at: usize) -> Option<usize> {
+        match at.checked_sub(1) {
+            None => Some(self.first),
+            Some(other) => self.others.get(other).copied(),
+        }
+    }
+}
+
+/// Up to this many names are searched one by one, which is faster than hashing; most elements have children of fewer.
+const LINEAR_SEARCH_MAX: usize = 8;
+
+/// Names by number, in the order of their first use.
+pub(super) struct NameInterner<K> {
+    names: Vec<K>,
+    /// The numbers of all names, once there are more than a few.
+    numbers: HashMap<K, usize>,
+}
+
+impl<K: Clone + Eq + Hash> NameInterner<K> {
+    pub(super) fn new() -> Self {
+        NameInterner {
+            names: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    pub(super) fn names(&self) -> &[K] {
+        &self.names
+    }
+
+    pub(super) fn find(&self, name: &K) -> Option<usize> {
+        match self.numbers.is_empty() {
+            true => self.names.iter().position(|known| known == name),
+            false => self.numbers.get(name).copied(),
+        }
+    }
+
+    /// The name's number, a new one if it has none.
+    pub(super) fn number(&mut self, name: K) -> usize {
+        if let Some(number) = self.find(&name) {
+            return number;
+        }
+        let number = self.names.len();
+        self.names.push(name.clone());
+        if number == LINEAR_SEARCH_MAX {
+            self.numbers = self.names.iter().cloned().zip(0..).collect();
+        } else if number > LINEAR_SEARCH_MAX {
+            self.numbers.insert(name, number);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_numbers_in_the_order_of_their_first_use() {
+        let mut interner = NameInterner::new();
+        for round in 0..2 {
+            for name in 0..3 * LINEAR_SEARCH_MAX {
+                assert_eq!(interner.number(name * 7), name, "in round {round}");
+            }
+        }
+        assert_eq!(interner.names().len(), 3 * LINEAR_SEARCH_MAX);
+        assert_eq!(interner.find(&7), Some(1));
+        assert_eq!(interner.find(&8), None);
     }
 }

@@ -1,4 +1,6 @@
 //! Selecting, ensuring and removing by path.
+
+use super::*;
 use crate::Document;
 
 const DOMAIN: &str = "<domain type='kvm' xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -102,4 +104,44 @@ fn remove_handles_nested_matches() {
     let mut domain = Document::parse("<a>\n <b>\n  <b/>\n </b>\n <b/>\n</a>").unwrap();
     assert_eq!(domain.root_mut().remove("**/b").unwrap(), 3);
     assert_eq!(domain.render(), "<a></a>");
+}
+
+#[test]
+fn the_last_step_is_found_behind_predicates() {
+    assert_eq!(split_last("a/b[c/@d='x/]y']"), ("a", "b[c/@d='x/]y']"));
+    assert_eq!(split_last("/domain/devices/x"), ("/domain/devices", "x"));
+    assert_eq!(split_last("x"), ("", "x"));
+}
+
+#[test]
+fn an_element_that_its_path_would_not_find_again_is_an_error() {
+    let mut domain = Element::new("domain");
+    let error = domain
+        .insert_if_absent("devices/disk[target/@dev='vdz']", || Element::new("disk"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("`devices/disk[target/@dev='vdz']` does not select <disk/>"),
+        "{error}"
+    );
+}
+
+#[test]
+fn insert_keeps_the_order_of_the_schema() {
+    let mut domain =
+        Element::parse("<domain><hostdev><source><product id='1'/></source></hostdev></domain>")
+            .unwrap();
+    domain
+        .insert("hostdev/source", Element::new("address"))
+        .unwrap();
+    domain
+        .insert("hostdev/source", Element::new("vendor"))
+        .unwrap();
+    domain
+        .insert("hostdev/source", Element::new("other"))
+        .unwrap();
+    assert_eq!(
+        domain.render(),
+        "<domain><hostdev><source><vendor/><product id='1'/><address/><other/></source></hostdev></domain>"
+    );
 }

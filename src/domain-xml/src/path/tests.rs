@@ -1,4 +1,5 @@
 //! Valid and invalid path patterns.
+
 use super::*;
 
 #[test]
@@ -15,13 +16,13 @@ fn paths_of_the_documentation_parse() {
         "cpu[model='Haswell']",
         "description[text()='x']",
     ] {
-        assert_eq!(parse(path).unwrap().to_string(), path);
+        assert_eq!(parse_pattern(path).unwrap().to_string(), path);
     }
 }
 
 #[test]
 fn errors_name_the_column_and_the_expected_syntax() {
-    let error_text = |path: &str| parse(path).unwrap_err().to_string();
+    let error_text = |path: &str| parse_pattern(path).unwrap_err().to_string();
     assert_eq!(
         error_text("/domain//os"),
         "path `/domain//os`, column 9: expected the name of an element, `*`, `**` or `@`"
@@ -58,7 +59,7 @@ fn errors_name_the_column_and_the_expected_syntax() {
         "", "/", "/@x", "a/", "a[", "a[]", "a]", "a b", "q*", "a[b/]", "a[@]", "a[=''] ", "a[1",
         "é/[", "***",
     ] {
-        assert!(parse(bad).is_err(), "{bad}");
+        assert!(parse_pattern(bad).is_err(), "{bad}");
     }
-    assert!(parse(&"a/".repeat(1000)).is_err());
+    assert!(parse_pattern(&"a/".repeat(1000)).is_err());
 }
