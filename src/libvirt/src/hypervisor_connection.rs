@@ -15,10 +15,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::Domain;
+use crate::domain::{Domain, SevInfo};
 use crate::error::Result;
-use crate::event_subscription::{EventHandler, Subscription};
-use crate::launch_security::SevInfo;
+use crate::event::{EventHandler, Subscription};
 
 /// Interval and count of the keepalive messages. libvirt closes the connection to a silent daemon after
 /// `interval * (count + 1)`.

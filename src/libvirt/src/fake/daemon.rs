@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::Call;
-use super::definition_xml::DefinitionXml;
 use super::errors::{domain_not_found, qemu_error};
-use super::migration_plan_and_record::{MigrationPlan, SentMigration};
-use super::simulated_domain::SimulatedDomain;
+use super::running_jobs::{MigrationPlan, SentMigration};
+use super::simulated_domain::{DefinitionXml, SimulatedDomain};
+use crate::domain::SevInfo;
 use crate::error::{Error, Result, code, origin};
-use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
-use crate::event_handlers::EventHandlers;
-use crate::launch_security::SevInfo;
+use crate::event::{CloseReason, Detail, Event, EventHandlers, LifecycleEvent};
 
 /// The behavior that a test has set, and the recorded calls.
 #[derive(Default)]

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::Call;
 use super::connection_handle::FakeConnection;
-use super::definition_xml::DefinitionXml;
 use super::domain_handle::FakeDomain;
 use super::errors::qemu_error;
-use crate::domain::Domain;
+use super::simulated_domain::DefinitionXml;
+use crate::domain::{Domain, SevInfo};
 use crate::error::{Result, code};
-use crate::event_subscription::{EventHandler, Subscription};
+use crate::event::{EventHandler, Subscription};
 use crate::hypervisor_connection::{HypervisorConnection, Version};
-use crate::launch_security::SevInfo;
 
 fn domain(connection: &FakeConnection, name: &str, uuid: String) -> Arc<dyn Domain> {
     Arc::new(FakeDomain::new(connection.clone(), name.to_owned(), uuid))

@@ -4,8 +4,8 @@ use super::Call;
 use super::domain_handle::FakeDomain;
 use super::errors::qemu_error;
 use super::simulated_domain::SimulatedDomain;
+use crate::domain::QemuMonitor;
 use crate::error::{Result, code};
-use crate::qemu_monitor::QemuMonitor;
 
 impl QemuMonitor for FakeDomain {
     fn qemu_command(&self, command: &str) -> Result<String> {

@@ -15,7 +15,7 @@ use virt_sys as sys;
 
 use super::connection_handle::FakeConnection;
 use super::errors::{qemu_error, xml_error};
-use super::running_backup::RunningBackup;
+use super::running_jobs::RunningBackup;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::domain_jobs::{CompletedJob, JobStats, JobType};
 use crate::error::{Error, Result, code, origin};

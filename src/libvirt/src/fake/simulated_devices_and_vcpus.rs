@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use domain_xml::{Document, Element};
 
-use super::definition_xml::DefinitionXml;
 use super::errors::{qemu_error, xml_error};
 use super::qemu_monitor;
-use super::simulated_domain::{Events, SimulatedDomain};
-use crate::devices::Affect;
+use super::simulated_domain::{DefinitionXml, Events, SimulatedDomain};
+use crate::domain::Affect;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 

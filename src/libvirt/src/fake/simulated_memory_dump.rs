@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use super::connection_handle::FakeConnection;
 use super::errors::{domain_ended_during_job, domain_not_found, operation_invalid, qemu_error};
-use super::running_dump::RunningDump;
+use super::running_jobs::RunningDump;
 use super::simulated_domain::SimulatedDomain;
 use crate::domain_jobs::JobStats;
-use crate::domain_state::{DomainState, State};
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code};
 use crate::event::{Detail, Event, LifecycleEvent};
-use crate::state_reason::Reason;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 

@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use super::connection_handle::FakeConnection;
 use super::errors::{domain_ended_during_job, domain_not_found, operation_invalid};
-use super::migration_plan_and_record::SentMigration;
-use super::running_migration::RunningMigration;
+use super::running_jobs::{RunningMigration, SentMigration};
 use super::simulated_domain::{Events, SimulatedDomain};
-use crate::domain_state::{DomainState, State};
+use crate::domain_jobs::MigrationRequest;
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{Detail, LifecycleEvent};
-use crate::migration::MigrationRequest;
-use crate::state_reason::Reason;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 

@@ -6,8 +6,8 @@ use std::slice;
 use virt_sys as sys;
 
 use super::c_strings_and_errors::{check, copy_string};
-use super::domain_handle::RealDomain;
-use super::typed_param_conversion;
+use super::handles::RealDomain;
+use super::typed_param_list;
 use crate::error::{Error, Result, code};
 use crate::stats::{BlockStats, DirtyRateStats, DomainStats, MemoryStats};
 use crate::typed_params::ParamValue;
@@ -93,8 +93,7 @@ fn read_bulk(domain: &RealDomain, groups: c_uint) -> Result<Option<Vec<(String, 
         unsafe {
             let record = &*record;
             let name = copy_string(sys::virDomainGetName(record.dom));
-            (name == domain.name())
-                .then(|| typed_param_conversion::copy(record.params, record.nparams))
+            (name == domain.name()).then(|| typed_param_list::copy(record.params, record.nparams))
         }
     }))
 }

@@ -7,21 +7,19 @@ use std::sync::Arc;
 use virt_sys as sys;
 
 use super::c_strings_and_errors::{c_string, check, check_pointer};
-use super::connection_handle::Connection;
-use super::domain_handle::RealDomain;
-use super::{event_loop, launch_security};
-use crate::domain::Domain;
+use super::handles::{Connection, RealDomain};
+use super::{domain, events};
+use crate::domain::{Domain, SevInfo};
 use crate::error::Result;
-use crate::event_subscription::{EventHandler, Subscription};
+use crate::event::{EventHandler, Subscription};
 use crate::hypervisor_connection::{HypervisorConnection, Version};
-use crate::launch_security::SevInfo;
 
 /// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
 ///
 /// The first call starts the event loop's thread. The call blocks until the daemon has answered. It fails at once if
 /// the socket is missing, but not if the daemon accepts the connection and is stuck: callers need a deadline around it.
 pub fn connect(uri: &str) -> Result<Arc<dyn HypervisorConnection>> {
-    event_loop::start_once()?;
+    events::start_event_loop_once()?;
     Ok(Arc::new(RealConnection(Connection::open(uri)?)))
 }
 
@@ -93,6 +91,6 @@ impl HypervisorConnection for RealConnection {
     }
 
     fn sev_info(&self) -> Result<SevInfo> {
-        launch_security::sev_info(&self.0)
+        domain::sev_info(&self.0)
     }
 }

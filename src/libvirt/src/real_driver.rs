@@ -1,4 +1,15 @@
-//! The limit of the C library's malloc arenas, which libvirt's client library and Rust share.
+//! The real driver: calls to libvirt's C library, and all code that handles its pointers.
+
+mod c_strings_and_errors;
+mod domain;
+mod domain_jobs;
+mod domain_stats;
+mod events;
+mod handles;
+mod hypervisor_connection;
+mod typed_param_list;
+
+pub use hypervisor_connection::{connect, library_version};
 
 /// Limits the C library to `count` arenas. Must be called before the process has threads.
 ///

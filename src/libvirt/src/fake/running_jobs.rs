@@ -1,12 +1,83 @@
-//! A running migration and its progress.
+//! A running memory dump and its progress.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::errors::{operation_invalid, qemu_error};
-use super::migration_plan_and_record::MigrationPlan;
-use crate::domain_jobs::{JobOperation, JobStats, JobType};
+use crate::domain_jobs::{JobOperation, JobStats, JobType, MigrationFlags, MigrationRequest};
 use crate::error::{Error, Result, code};
-use crate::migration::MigrationFlags;
+
+/// The size of the dump in bytes.
+const DUMP_BYTES: u64 = 64 << 20;
+
+/// A running memory dump.
+pub(super) struct RunningDump {
+    pub(super) started: Instant,
+    pub(super) duration: Duration,
+    /// Whether the guest was running, and is resumed at the end.
+    pub(super) resumes_guest: bool,
+    /// The error with which the dump ends early.
+    pub(super) failure: Option<Error>,
+}
+
+impl RunningDump {
+    /// The share of the dump that is written, from 0 to 1.
+    pub(super) fn progress(&self) -> f64 {
+        if self.duration.is_zero() {
+            return 1.0;
+        }
+        (self.started.elapsed().as_secs_f64() / self.duration.as_secs_f64()).min(1.0)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a size"
+    )]
+    pub(super) fn stats(&self) -> JobStats {
+        let processed = (DUMP_BYTES as f64 * self.progress()) as u64;
+        JobStats {
+            job_type: JobType::Unbounded,
+            operation: JobOperation::Dump,
+            time_elapsed: u64::try_from(self.started.elapsed().as_millis()).ok(),
+            memory_total: Some(DUMP_BYTES),
+            memory_processed: Some(processed),
+            memory_remaining: Some(DUMP_BYTES - processed),
+            ..JobStats::default()
+        }
+    }
+}
+
+/// The size of the backup in bytes.
+const BACKUP_BYTES: u64 = 64 << 20;
+
+/// A running backup.
+pub(super) struct RunningBackup {
+    /// Distinguishes this backup from a later one.
+    pub(super) number: u32,
+    pub(super) started: Instant,
+    /// How long the backup takes in push mode; `None` in pull mode, where it runs until it is aborted.
+    pub(super) duration: Option<Duration>,
+}
+
+impl RunningBackup {
+    pub(super) fn stats(&self) -> JobStats {
+        let elapsed = self.started.elapsed();
+        let processed = match self.duration {
+            Some(duration) if elapsed < duration => BACKUP_BYTES / 2,
+            Some(_) => BACKUP_BYTES,
+            None => 0,
+        };
+        JobStats {
+            job_type: JobType::Unbounded,
+            operation: JobOperation::Backup,
+            time_elapsed: u64::try_from(elapsed.as_millis()).ok(),
+            data_total: Some(BACKUP_BYTES),
+            data_processed: Some(processed),
+            ..JobStats::default()
+        }
+    }
+}
 
 /// The size of the guest's memory in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -155,4 +226,36 @@ fn canceled_error() -> Error {
         code::OPERATION_ABORTED,
         "operation aborted: migration out job: canceled by client",
     )
+}
+
+/// The course of a migration.
+#[derive(Clone, Debug, Default)]
+pub struct MigrationPlan {
+    /// How long the target's preparation takes. An abort has no effect until it is complete.
+    pub prepare: Duration,
+    /// How long the transfer of the memory takes after the preparation.
+    pub transfer: Duration,
+    /// The guest writes to its memory as fast as the memory is transferred. The transfer makes progress only once the
+    /// guest is paused, continues on the target, or may have a downtime of more than a minute.
+    pub never_converges: bool,
+    /// The transfer makes no progress.
+    pub stuck: bool,
+    /// An abort is accepted, but has no effect until
+    /// [`FakeDaemon::finish_hung_abort`](super::FakeDaemon::finish_hung_abort).
+    pub abort_hangs: bool,
+    /// The whole guest is on the target, which may run it: if the daemon dies now, the next daemon leaves the guest
+    /// paused.
+    pub handed_over: bool,
+    /// How long the next daemon takes to resume the guest, if the daemon dies. Until then the domain's state is
+    /// unchanged, and calls that need the domain's job wait.
+    pub recovery: Duration,
+}
+
+/// A requested migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentMigration {
+    /// The URI of the target.
+    pub destination: String,
+    /// The parameters.
+    pub request: MigrationRequest,
 }

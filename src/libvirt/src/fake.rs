@@ -18,45 +18,28 @@
 //! Events are delivered on the thread of the call that causes them, before the call returns. The same contract
 //! (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
-mod backups_and_checkpoints;
 mod call;
 mod connection_handle;
 mod daemon;
-mod definition_xml;
-mod devices;
-mod dirty_rate;
 mod dirty_rate_state;
-mod disk_sizes_and_errors;
-mod domain_definition;
+mod domain;
 mod domain_handle;
-mod domain_jobs;
 mod errors;
-mod guest_agent;
 mod hypervisor_connection;
-mod io_threads;
-mod launch_security;
-mod migration;
-mod migration_plan_and_record;
 mod qemu_monitor;
-mod running_backup;
-mod running_dump;
-mod running_migration;
-mod screenshot;
+mod running_jobs;
 mod simulated_backup;
 mod simulated_devices_and_vcpus;
 mod simulated_domain;
 mod simulated_memory_dump;
 mod simulated_migration;
-mod simulated_start_pause_stop;
-mod start_pause_stop;
 mod test_controls;
-mod vcpus_and_cpu_pinning;
 
 use std::sync::Arc;
 
 use crate::error::Result;
 pub use call::Call;
-pub use migration_plan_and_record::{MigrationPlan, SentMigration};
+pub use running_jobs::{MigrationPlan, SentMigration};
 pub use test_controls::{Arrival, FakeDaemon};
 
 /// A simulated guest agent: receives a command as JSON, and returns the response as JSON.

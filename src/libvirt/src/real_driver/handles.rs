@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use virt_sys as sys;
 
-use super::c_strings_and_errors::{c_string, check, check_pointer};
-use super::callback_registry::CallbackKey;
-use super::event_registration;
+use super::c_strings_and_errors::{c_string, check, check_pointer, copy_string};
+use super::events;
+use super::events::CallbackKey;
 use crate::error::{Result, code};
-use crate::event_handlers::EventHandlers;
-use crate::event_subscription::EventHandler;
+use crate::event::{EventHandler, EventHandlers};
 use crate::hypervisor_connection::KEEPALIVE;
 
 /// An open connection. It is closed when the last reference is dropped.
@@ -25,6 +24,7 @@ pub(super) struct Connection {
 
 // SAFETY: libvirt's connections may be used from any thread, by several at once.
 unsafe impl Send for Connection {}
+
 // SAFETY: as above.
 unsafe impl Sync for Connection {}
 
@@ -61,7 +61,7 @@ impl Connection {
 
     fn register_close(&mut self) -> Result<()> {
         // SAFETY: the connection is open.
-        let key = unsafe { event_registration::register_close(self.raw, &self.handlers) }?;
+        let key = unsafe { events::register_close(self.raw, &self.handlers) }?;
         self.close_callback = Some(key);
         Ok(())
     }
@@ -73,7 +73,7 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner);
         if ids.is_none() {
             // SAFETY: the connection is open.
-            *ids = Some(unsafe { event_registration::register_events(self.raw, &self.handlers) }?);
+            *ids = Some(unsafe { events::register_events(self.raw, &self.handlers) }?);
         }
         Ok(())
     }
@@ -106,12 +106,83 @@ impl Drop for Connection {
             .unwrap_or_default();
         // SAFETY: the connection is open; this is its last use, and that of its callbacks.
         unsafe {
-            event_registration::deregister_events(self.raw, &ids);
-            event_registration::unregister_close(self.raw);
+            events::deregister_events(self.raw, &ids);
+            events::unregister_close(self.raw);
             sys::virConnectClose(self.raw);
         }
         if let Some(key) = self.close_callback {
             key.release();
         }
+    }
+}
+
+/// A reference to a domain and to its connection.
+pub(super) struct RealDomain {
+    connection: Arc<Connection>,
+    raw: sys::virDomainPtr,
+    name: String,
+    uuid: String,
+}
+
+// SAFETY: libvirt's domain handles may be used from any thread, by several at once.
+unsafe impl Send for RealDomain {}
+
+// SAFETY: as above.
+unsafe impl Sync for RealDomain {}
+
+impl RealDomain {
+    /// Takes over a reference to a domain.
+    ///
+    /// # Safety
+    /// `raw` is a domain of `connection`, with a reference that the caller owns and gives away.
+    pub(super) unsafe fn from_raw(
+        connection: Arc<Connection>,
+        raw: sys::virDomainPtr,
+    ) -> Result<Self> {
+        let mut domain = RealDomain {
+            connection,
+            raw,
+            name: String::new(),
+            uuid: String::new(),
+        };
+        // SAFETY: the domain is valid; its name lives as long as it does.
+        domain.name = unsafe { copy_string(sys::virDomainGetName(raw)) };
+        domain.uuid = domain.read_uuid()?;
+        Ok(domain)
+    }
+
+    fn read_uuid(&self) -> Result<String> {
+        let mut text = [0; sys::VIR_UUID_STRING_BUFLEN as usize];
+        // SAFETY: the domain is valid, and the buffer has the size that libvirt asks for.
+        check(unsafe { sys::virDomainGetUUIDString(self.raw, text.as_mut_ptr()) })?;
+        // SAFETY: libvirt has written a NUL-terminated text into the buffer.
+        Ok(unsafe { copy_string(text.as_ptr()) })
+    }
+
+    /// The domain's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The domain's UUID.
+    pub(super) fn uuid(&self) -> &str {
+        &self.uuid
+    }
+
+    /// The pointer for calls. It is valid as long as `self`.
+    pub(super) fn as_ptr(&self) -> sys::virDomainPtr {
+        self.raw
+    }
+
+    /// The domain's connection.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Drop for RealDomain {
+    fn drop(&mut self) {
+        // SAFETY: the reference is this handle's own, and this is its last use.
+        unsafe { sys::virDomainFree(self.raw) };
     }
 }
