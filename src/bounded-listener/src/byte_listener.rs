@@ -3,9 +3,9 @@
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::accept_loop::{Accept, Acceptor};
+use crate::connection_table::{ConnectionHandle, OpenConnections};
+use crate::grpc_server::{Accept, Acceptor};
 use crate::limits::Limits;
-use crate::open_connections::{ConnectionHandle, OpenConnections};
 
 /// A listener. Dropping it closes its socket and its connections, but leaves the file of a UNIX socket.
 #[derive(Debug)]

@@ -15,9 +15,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use crate::connection_table::HoldError;
+use crate::connection_table::{ConnectionHandle, HoldError};
 use crate::limits::{CALL_BYTES, CONNECTION_BYTES, LISTENER_BYTES, REQUEST_TIMEOUT};
-use crate::open_connections::ConnectionHandle;
 
 /// Size of what precedes a message in gRPC: whether it is compressed, and its length.
 const MESSAGE_PREFIX_BYTES: usize = 5;
@@ -236,8 +235,8 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
+    use crate::connection_table::OpenConnections;
     use crate::limits::{COMMAND_SOCKET, MESSAGE_BYTES};
-    use crate::open_connections::OpenConnections;
 
     /// A service whose answer has as many bytes as the request says.
     async fn call(

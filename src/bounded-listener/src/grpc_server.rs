@@ -1,10 +1,13 @@
 //! A server of gRPC on one listener.
 
+use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures_util::stream;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -12,15 +15,14 @@ use tonic::transport::Server;
 use tonic::transport::server::Router;
 use tower::layer::util::{Identity, Stack};
 
-use crate::accept_loop::{Accept, Acceptor};
 use crate::call_memory::CallMemoryLayer;
+use crate::connection_table::{LogRate, OpenConnections};
 use crate::guarded_stream::GuardedStream;
-use crate::http2_authority_filter_stream::AuthorityFilterStream;
+use crate::http2_authority_filter::AuthorityFilterStream;
 use crate::limits::{
-    ANSWER_FLUSH_TIME, CONNECTION_WINDOW_BYTES, GrpcLimits, HEADER_LIST_BYTES, KEEPALIVE_INTERVAL,
-    KEEPALIVE_TIMEOUT, PENDING_RESETS, STREAM_WINDOW_BYTES, TASK_END_TIME,
+    ACCEPT_RETRY_DELAY, ANSWER_FLUSH_TIME, CONNECTION_WINDOW_BYTES, GrpcLimits, HEADER_LIST_BYTES,
+    KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, PENDING_RESETS, STREAM_WINDOW_BYTES, TASK_END_TIME,
 };
-use crate::open_connections::OpenConnections;
 
 /// A gRPC server of HTTP/2 with limits, for at most `calls` open calls of a connection.
 pub fn http2_server(calls: u32) -> Server {
@@ -36,6 +38,7 @@ pub fn http2_server(calls: u32) -> Server {
 
 /// A [`Server`] whose calls are counted.
 pub type CountingServer = Server<Stack<CallMemoryLayer, Identity>>;
+
 /// A [`CountingServer`] with services.
 pub type CountingRouter = Router<Stack<CallMemoryLayer, Identity>>;
 
@@ -118,5 +121,65 @@ impl GrpcServer {
             Ok(Err(error)) => error.to_string(),
         };
         tracing::error!(socket = what, reason = error, "the server failed");
+    }
+}
+
+/// A listening socket.
+pub trait Accept: Send + Sync + 'static {
+    /// Its connections.
+    type Connection: Send + 'static;
+
+    /// Polls for the next connection.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Self::Connection>>;
+}
+
+impl Accept for UnixListener {
+    type Connection = UnixStream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+        let accepted = UnixListener::poll_accept(self, context);
+        accepted.map_ok(|(connection, _)| connection)
+    }
+}
+
+impl Accept for TcpListener {
+    type Connection = TcpStream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        let accepted = TcpListener::poll_accept(self, context);
+        accepted.map_ok(|(connection, _)| connection)
+    }
+}
+
+/// Accepts the connections of a listener.
+pub(crate) struct Acceptor<L> {
+    listener: L,
+    what: &'static str,
+    /// Lasts beyond a connection: with too many open files, some are accepted in between.
+    errors: LogRate,
+}
+
+impl<L: Accept> Acceptor<L> {
+    pub(crate) fn new(listener: L, what: &'static str) -> Acceptor<L> {
+        Acceptor {
+            listener,
+            what,
+            errors: LogRate::default(),
+        }
+    }
+
+    /// Accepts the next connection. After an error, such as too many open files, accepting is tried again.
+    pub(crate) async fn next(&mut self) -> L::Connection {
+        loop {
+            match poll_fn(|context| self.listener.poll_accept(context)).await {
+                Ok(connection) => return connection,
+                Err(error) => {
+                    if self.errors.admit(Instant::now()) {
+                        tracing::warn!(reason = %error, socket = self.what, "connections cannot be accepted");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            }
+        }
     }
 }

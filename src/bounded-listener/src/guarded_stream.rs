@@ -11,8 +11,8 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::transport::server::Connected;
 
+use crate::connection_table::{ConnectionGuard, ConnectionHandle};
 use crate::limits::{PREFACE_TIMEOUT, STALLED_WRITE_TIMEOUT};
-use crate::open_connections::{ConnectionGuard, ConnectionHandle};
 
 /// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
@@ -166,8 +166,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::connection_table::OpenConnections;
     use crate::limits::COMMAND_SOCKET;
-    use crate::open_connections::OpenConnections;
 
     const TIMEOUT: Duration = Duration::from_secs(1);
 

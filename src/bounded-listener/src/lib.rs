@@ -5,21 +5,16 @@
 //! closed, so that no number of idle clients keeps others out. [`limits`] has all numbers. [`GrpcServer`] accepts requests with
 //! any `:authority`.
 
-mod accept_loop;
 mod byte_listener;
 mod call_memory;
 mod connection_table;
 mod grpc_server;
 mod guarded_stream;
 mod http2_authority_filter;
-mod http2_authority_filter_stream;
 pub mod limits;
-mod log_rate;
-mod open_connections;
 
-pub use accept_loop::Accept;
 pub use byte_listener::ByteListener;
 pub use call_memory::CallMemoryLayer;
-pub use grpc_server::{CountingRouter, CountingServer, GrpcServer, http2_server};
+pub use connection_table::{ConnectionHandle, RunningGuard};
+pub use grpc_server::{Accept, CountingRouter, CountingServer, GrpcServer, http2_server};
 pub use limits::GrpcLimits;
-pub use open_connections::{ConnectionHandle, RunningGuard};

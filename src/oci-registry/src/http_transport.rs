@@ -1,23 +1,22 @@
 //! Sends single HTTP requests, with the deadline of the client and a size limit for each answer.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method, Request, Response, StatusCode};
-use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::{CertificateError, ClientConfig, Error as TlsError, InvalidMessage};
 use serde_json::Value as Json;
 use ureq::config::RedirectAuthHeaders;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, Body};
 
-use crate::connection_reason::connection_reason;
 use crate::error::quote;
-use crate::tls_connector::TlsConnector;
-use crate::trusted_certificates::trusting_config;
+use crate::tls::{TlsConnector, is_not_trusted, trusting_config};
 use crate::{Options, RegistryError};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -216,5 +215,39 @@ fn tls_config(options: &Options) -> Result<Option<ClientConfig>, RegistryError> 
                 .to_owned(),
         )),
         (false, _) => trusting_config(certificates).map(Some),
+    }
+}
+
+const NOT_TRUSTED: &str = "its certificate is neither trusted nor issued by one that is: give the certificate of the registry, or of \
+                           its issuer, with --ca FILE";
+const NO_TLS: &str =
+    "it does not answer with TLS: if it is meant to be used without, give --plain-http";
+
+/// The text for an error of the HTTP library.
+pub(crate) fn connection_reason(error: &ureq::Error) -> String {
+    let io_error = match error {
+        ureq::Error::Io(error) => error,
+        ureq::Error::Rustls(error) => return tls_reason(error),
+        other => return other.to_string(),
+    };
+    let tls_error = io_error.get_ref().and_then(|inner| inner.downcast_ref());
+    match tls_error {
+        Some(error) => tls_reason(error),
+        None if io_error.kind() == io::ErrorKind::UnexpectedEof => {
+            format!("it closed the connection ({io_error})")
+        }
+        None => io_error.to_string(),
+    }
+}
+
+fn tls_reason(error: &TlsError) -> String {
+    match error {
+        error if is_not_trusted(error) => NOT_TRUSTED.to_owned(),
+        // rustls prints this one with the names of its types.
+        TlsError::InvalidCertificate(CertificateError::Other(other)) => {
+            format!("its certificate is refused: {}", other.0)
+        }
+        TlsError::InvalidMessage(InvalidMessage::InvalidContentType) => NO_TLS.to_owned(),
+        other => other.to_string(),
     }
 }

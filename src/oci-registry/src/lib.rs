@@ -5,19 +5,15 @@
 //! (`token_service`).
 //! TLS is required unless the caller asks for plain HTTP.
 
-mod auth_challenge;
 mod client_options;
-mod connection_reason;
 mod credentials;
 mod error;
 mod http_transport;
 mod image_reference;
 mod percent_encoding;
 mod repository_client;
-mod tls_connector;
+mod tls;
 mod token_service;
-mod trusted_certificates;
-mod uploads;
 
 pub use client_options::{Limits, Options};
 pub use credentials::Credentials;

@@ -4,13 +4,9 @@
 //! to the known service of a public registry, or to a host that the caller names. They are never sent over plain HTTP
 //! to another host, and redirects are not followed.
 
-#[cfg(test)]
-mod tests;
-
 use http::{Method, StatusCode, Uri};
 use serde_json::Value as Json;
 
-use crate::auth_challenge::TokenChallenge;
 use crate::error::quote;
 use crate::http_transport::{HttpRequest, MAX_SMALL_ANSWER, Redirects, Transport};
 use crate::percent_encoding::percent_encode;
@@ -136,3 +132,54 @@ fn without_port(host: &str) -> &str {
         .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
         .map_or(host, |(host, _)| host)
 }
+
+/// An authentication scheme that the registry asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    Basic,
+    /// A bearer token from a token service.
+    Bearer(TokenChallenge),
+}
+
+/// The parameters of a Bearer challenge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TokenChallenge {
+    pub(crate) realm: String,
+    pub(crate) service: Option<String>,
+    pub(crate) scope: Option<String>,
+}
+
+impl Challenge {
+    /// Parses the header's value; `None` if the scheme is neither Basic nor Bearer, or a Bearer challenge has no realm.
+    pub(crate) fn parse(header: &str) -> Option<Self> {
+        let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Some(Self::Basic);
+        }
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let mut values = [None, None, None];
+        let mut rest = rest;
+        while let Some((name, value)) = rest.split_once("=\"") {
+            let (value, after) = value.split_once('"')?;
+            let name = name.trim_matches([',', ' ']);
+            let index = ["realm", "service", "scope"]
+                .iter()
+                .position(|known| name.eq_ignore_ascii_case(known));
+            if let Some(index) = index {
+                values[index] = Some(value.to_owned());
+            }
+            rest = after;
+        }
+        let [realm, service, scope] = values;
+        Some(Self::Bearer(TokenChallenge {
+            realm: realm?,
+            service,
+            scope,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -143,3 +143,25 @@ fn a_token_is_requested_for_the_access_that_is_needed_whatever_the_challenge_ask
         }
     }
 }
+
+#[test]
+fn basic_and_bearer_challenges_are_parsed() {
+    let header = "Bearer realm=\"https://a.example/token\",service=\"r, s\",scope=\"x:y:pull\"";
+    let bearer = Challenge::Bearer(TokenChallenge {
+        realm: "https://a.example/token".to_owned(),
+        service: Some("r, s".to_owned()),
+        scope: Some("x:y:pull".to_owned()),
+    });
+    assert_eq!(Challenge::parse(header), Some(bearer));
+    let basic = Challenge::parse("basic realm=\"x\"");
+    assert_eq!(basic, Some(Challenge::Basic));
+    for invalid in [
+        "",
+        "Negotiate",
+        "Bearer",
+        "Bearer realm=\"x",
+        "Bearer service=\"x\"",
+    ] {
+        assert_eq!(Challenge::parse(invalid), None, "{invalid}");
+    }
+}
