@@ -4,14 +4,12 @@ use std::path::Path;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Plugins;
 use super::cel_condition::ConditionCache;
-use super::evaluate_conditions::ConditionState;
-use super::in_process_module::{self, LoadModule, ModuleFile, PluginLoadError, PluginModule};
+use super::in_process_module::{LoadModule, ModuleFile, PluginLoadError, PluginModule};
 use super::plugin_call::PluginSidecar;
-use super::plugin_hook::{Action, PluginHook};
-use super::plugin_hook_body::UnusableHook;
+use super::plugin_hook::{Action, Condition, PluginHook, UnusableHook};
 use super::plugin_socket::PluginSocket;
+use super::{Plugins, in_process_module};
 use crate::hook::{Hook, HookInfo};
 use crate::policy::{EffectiveSettings, OperatorPolicy, resolve_plugin};
 use crate::{FailurePolicy, HookError, Limits};
@@ -296,5 +294,44 @@ fn with_failure_policy_of_final_hook(
             format!("{reason}; {rule} is about final hooks, whose failure is never ignored")
         }
         _ => reason,
+    }
+}
+
+/// The remedy in the error about an unsupported condition.
+const CONDITION_REMEDY: &str = "This launcher evaluates only conditions about the VMI \
+    (docs/kubevirt-plugins.md lists them); rewrite it, or set failureStrategy: Ignore to start without the hook";
+
+/// The result of evaluating all conditions of a hook.
+pub(super) enum ConditionState {
+    /// All conditions hold.
+    AllHold,
+    /// This condition does not hold.
+    NotHolding(String),
+    /// A condition is not supported by this evaluator: the failure strategy decides whether the VM starts.
+    Unsupported(String),
+    /// A condition has no value. As in KubeVirt, the start fails then, regardless of the failure strategy.
+    NoValue(String),
+}
+
+impl PluginHook {
+    /// Evaluates the conditions in order, up to the first that does not hold.
+    pub(super) fn condition_state<'a>(
+        &'a self,
+        conditions: &mut ConditionCache<'a>,
+    ) -> ConditionState {
+        for Condition { member, text } in &self.conditions {
+            let origin = format!("{member} of plugin {}", self.plugin);
+            match conditions.evaluate(text) {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return ConditionState::NotHolding(member.clone()),
+                Ok(Err(error)) => return ConditionState::NoValue(format!("{origin}: {error}")),
+                Err(error) => {
+                    return ConditionState::Unsupported(format!(
+                        "{origin}: {error}. {CONDITION_REMEDY}"
+                    ));
+                }
+            }
+        }
+        ConditionState::AllHold
     }
 }

@@ -3,17 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::downward_api_files::NO_FACTS_GIVEN;
-use super::{
-    CallDeadline, DownwardApiFiles, FactError, PodAccess, PodFact, PodFactEntry, PodFactSource,
-};
+use super::downward_api::NO_FACTS_GIVEN;
+use super::{DownwardApiFiles, FactError, PodAccess, PodFact, PodFactEntry, PodFactSource};
 use crate::blocking_work;
 
 /// The interval in which the files are read again while a call waits for a fact.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of questions of one call, all of which are kept for the record.
 const MAX_QUESTIONS: usize = 256;
-
 /// Maximum bytes of the questions and answers of one call, all of which are kept for the record: 16 times the
 /// annotations that the API server permits a pod.
 const MAX_KEPT_BYTES: usize = 4 << 20;
@@ -214,5 +211,55 @@ fn absence_text(fact: &PodFact, waited: Duration, is_cut: bool) -> String {
         }
         true => format!("{fact} is not there"),
         false => format!("{fact} is not there; it was waited for {waited:.1?}{cut}"),
+    }
+}
+
+/// The deadline of a call, which is deferred while the call waits for a fact.
+#[derive(Clone)]
+pub(crate) struct CallDeadline {
+    deadlines: Arc<Mutex<Deadlines>>,
+}
+
+struct Deadlines {
+    call: Instant,
+    /// The deadline of all calls of the hook point, which is never deferred.
+    chain: Option<Instant>,
+}
+
+impl CallDeadline {
+    pub(crate) fn new(call: Instant, chain: Option<Instant>) -> Self {
+        let deadlines = Deadlines { call, chain };
+        Self {
+            deadlines: Arc::new(Mutex::new(deadlines)),
+        }
+    }
+
+    /// The deadline of the call.
+    pub(crate) fn end(&self) -> Instant {
+        self.lock().call
+    }
+
+    /// Defers the deadline by at most `max`, and not beyond the chain's deadline. Returns the time by which it was
+    /// deferred.
+    pub(super) fn defer(&self, max: Duration) -> Duration {
+        let mut deadlines = self.lock();
+        let remaining = |chain: Instant| chain.saturating_duration_since(deadlines.call);
+        let by = deadlines
+            .chain
+            .map_or(max, |chain| max.min(remaining(chain)));
+        deadlines.call += by;
+        by
+    }
+
+    /// Moves the deadline back by the part of the last [`Self::defer`] that was not needed.
+    pub(super) fn advance(&self, by: Duration) {
+        let mut deadlines = self.lock();
+        deadlines.call = deadlines.call.checked_sub(by).unwrap_or(deadlines.call);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Deadlines> {
+        self.deadlines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use super::{MAX_KEY_BYTES, PodFact};
 
 const STATUS: &str = r#"[{"name": "cbr0", "default": true}, {"name": "ns/a", "mac": "1"}, {"name": "ns/a", "mac": "2"}]"#;
 
@@ -226,4 +227,84 @@ fn wishes_without_a_mounted_file_are_listed_by_file() {
     let of_kubevirt = DownwardApiVolume(tempfile::tempdir().unwrap());
     fs::write(of_kubevirt.at("network-info"), "{}").unwrap();
     assert_eq!(without_mount(of_kubevirt.files(Duration::ZERO))[0].1, 2);
+}
+
+#[test]
+fn keys_that_no_pattern_can_match_are_refused() {
+    for key in [
+        "a\nb",
+        "*",
+        "\u{85}",
+        "a\u{202e}b",
+        "a\u{2028}b",
+        "a\u{200b}",
+    ] {
+        assert!(PodFact::Annotation(key.to_owned()).validated().is_err());
+    }
+    let label = |length| PodFact::Label("a".repeat(length)).validated();
+    assert!(label(MAX_KEY_BYTES + 1).is_err());
+    assert!(label(MAX_KEY_BYTES).is_ok());
+    assert!(PodFact::Label("a.example/b".to_owned()).validated().is_ok());
+}
+
+#[test]
+fn a_star_stands_for_any_characters() {
+    for (pattern, text, expected) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("ab", "a", false),
+        ("*", "", true),
+        ("a*c", "abbc", true),
+        ("a*c", "abcb", false),
+        ("a*b*c", "a-b-b-c", true),
+        ("*/net", "ns/net", true),
+        ("a**", "a", true),
+    ] {
+        let is_match = matches(pattern.as_bytes(), text.as_bytes());
+        assert_eq!(is_match, expected, "{pattern} {text}");
+    }
+    let slow = ("*a".repeat(200) + "b", "a".repeat(500));
+    assert!(!matches(slow.0.as_bytes(), slow.1.as_bytes()));
+}
+
+#[test]
+fn patterns_begin_with_a_kind_of_fact() {
+    for known in [
+        "annotations/a.example/b",
+        "labels/*",
+        "network-status/*/net",
+        "default-network",
+        "network-info",
+    ] {
+        assert_eq!(PodPattern::parse(known).unwrap().as_str(), known);
+    }
+    for invalid in [
+        "",
+        "*",
+        "annotations",
+        "annotations/",
+        "env/X",
+        "labels/a\nb",
+    ] {
+        let error = PodPattern::parse(invalid).unwrap_err().to_string();
+        assert!(error.contains("annotations/KEY"), "{error}");
+    }
+    assert!(PodPattern::parse(&format!("labels/{}", "a".repeat(600))).is_err());
+}
+
+#[test]
+fn the_name_of_a_fact_with_the_longest_key_is_a_pattern() {
+    let key = "a".repeat(MAX_KEY_BYTES);
+    for fact in [PodFact::Annotation(key.clone()), PodFact::Network(key)] {
+        let name = fact.validated().unwrap().to_string();
+        assert!(PodPattern::parse(&name).unwrap().matches(&name));
+    }
+}
+
+#[test]
+fn a_kind_is_not_matched_by_a_star_of_another() {
+    let labels = PodPattern::parse("labels/*").unwrap();
+    assert!(labels.matches("labels/a/b"));
+    assert!(!labels.matches("annotations/a"));
+    assert!(!labels.matches("network-info"));
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::Dir;
 use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
-use super::policy_error::PolicyError;
 use super::policy_file;
+use super::policy_file::PolicyError;
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::{SigningDate, SigningDateError};
 

@@ -1,27 +1,24 @@
 //! The operator's policy, which is the security boundary.
 
-mod checks;
-mod content;
 mod summary;
-#[cfg(test)]
-mod tests;
-
-use content::Content;
-pub use content::{Allow, Digests};
-pub(super) use content::{Rule, Sidecars};
-pub use summary::{PolicySummary, PolicyWarning};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Deserialize;
 use sigstore_bundle::PublicKey;
 
-use super::policy_error::{PolicyError, YamlPosition};
-use super::policy_file;
-use super::strict_yaml;
+use super::policy_file::{PolicyError, YamlPosition};
 use super::yaml_values::{SizeValue, WithPosition};
-use crate::Limits;
-use content::AppliedEvents;
+use super::{policy_file, strict_yaml};
+use crate::policy::dangerous_patterns::kinds_named;
+use crate::policy::hook_yaml::{
+    HookPointName, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT,
+};
+use crate::policy::yaml_values::{Dangerous, Directory, DurationValue, Sha256, SignerKey};
+use crate::printable::printable;
+use crate::{ConditionedPath, FailurePolicy, Limits, MigrationParameter, PodPattern};
+pub use summary::{PolicySummary, PolicyWarning};
 
 /// The operator's policy. All keys are optional; an empty policy caps nothing and grants nothing
 /// of the dangerous set.
@@ -202,3 +199,296 @@ pub enum PolicySource {
     /// This file, which must exist.
     File(PathBuf),
 }
+
+/// Which modules may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum Digests {
+    /// Any module.
+    #[default]
+    Any,
+    /// Modules whose digest is in their `hook.yaml` or in a rule that applies in the VM's namespace, or that a key of
+    /// such a rule signed.
+    Pinned,
+    /// Modules whose digest is in a rule that applies in the VM's namespace, or that a key of such a rule signed.
+    Listed,
+}
+
+/// Whether gRPC sidecars may run. They are arbitrary code, whose changes are recorded but not restricted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) enum Sidecars {
+    #[default]
+    Allow,
+    Forbid,
+}
+
+/// Whether a Kubernetes event is published for each hook that was applied to a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) enum AppliedEvents {
+    #[default]
+    Publish,
+    Omit,
+}
+
+/// The content of a policy. [`OperatorPolicy`] documents the keys.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Content {
+    pub(super) digests: Option<WithPosition<Digests>>,
+    pub(super) sidecars: Option<WithPosition<Sidecars>>,
+    pub(super) sidecars_on_arrival: Option<WithPosition<Vec<String>>>,
+    pub(super) applied_events: Option<WithPosition<AppliedEvents>>,
+    pub(super) failure_policies: Option<WithPosition<Vec<FailurePolicy>>>,
+    pub(super) limits: LimitCaps,
+    pub(super) allow: Option<WithPosition<Allow>>,
+    pub(super) rules: Vec<WithPosition<Rule>>,
+    pub(super) denied_digests: Vec<WithPosition<Sha256>>,
+}
+
+/// The section `limits`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitCaps {
+    pub(super) deadline: Option<WithPosition<DurationValue>>,
+    pub(super) memory: Option<WithPosition<SizeValue>>,
+    pub(super) output: Option<WithPosition<SizeValue>>,
+    pub(super) log: Option<WithPosition<SizeValue>>,
+}
+
+/// A section `allow`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Allow {
+    pub(super) paths: Option<WithPosition<Vec<WithPosition<ConditionedPath>>>>,
+    pub(super) dangerous: Option<WithPosition<Vec<WithPosition<Dangerous>>>>,
+    pub(super) dirs: Option<WithPosition<Vec<WithPosition<Directory>>>>,
+    pub(super) config: Option<WithPosition<Vec<String>>>,
+    pub(super) hook_points: Option<WithPosition<Vec<HookPointName>>>,
+    pub(super) migration: Option<WithPosition<Vec<MigrationParameter>>>,
+    pub(super) pod: Option<WithPosition<Vec<PodPattern>>>,
+    pub(super) pod_records: Option<WithPosition<Vec<PodPattern>>>,
+}
+
+/// An item of `rules`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    pub(super) digests: Option<WithPosition<Vec<Sha256>>>,
+    pub(super) namespaces: Option<WithPosition<Vec<WithPosition<String>>>>,
+    pub(super) keys: Option<WithPosition<Vec<WithPosition<SignerKey>>>>,
+    pub(super) allow: Allow,
+    /// Whether the rule's hooks run after all others.
+    #[serde(rename = "final")]
+    pub(super) is_final: Option<WithPosition<bool>>,
+}
+
+impl Rule {
+    /// The keys, one of which must have signed the module; `None` if the rule requires no signature.
+    pub(super) fn signers(&self) -> Option<impl Iterator<Item = &SignerKey>> {
+        let keys = self.keys.as_ref()?;
+        Some(keys.get().iter().map(WithPosition::get))
+    }
+
+    /// The position of `final: true`, if the rule has it.
+    pub(super) fn final_position(&self) -> Option<YamlPosition> {
+        let is_final = self.is_final.as_ref().filter(|is_final| *is_final.get())?;
+        Some(is_final.position())
+    }
+
+    /// The digests that the rule lists; empty if the rule applies to all.
+    pub(super) fn digests(&self) -> &[Sha256] {
+        self.digests.as_ref().map_or(&[], |list| list.get())
+    }
+
+    /// The namespaces that the rule lists; empty if the rule applies in all.
+    pub(super) fn namespaces(&self) -> &[WithPosition<String>] {
+        self.namespaces.as_ref().map_or(&[], |list| list.get())
+    }
+
+    /// Whether the rule names a module by its digest and namespace.
+    fn names(&self, digest: &str, namespace: &str) -> bool {
+        let mut digests = self.digests().iter();
+        (self.digests.is_none() || digests.any(|known| known.0 == digest))
+            && self.applies_in(namespace)
+    }
+
+    /// Whether the rule names modules in this namespace.
+    fn applies_in(&self, namespace: &str) -> bool {
+        let mut namespaces = self.namespaces().iter();
+        self.namespaces.is_none() || namespaces.any(|known| known.get() == namespace)
+    }
+
+    /// The key and position of a list that exists and is empty, if any.
+    fn empty_list(&self) -> Option<(&'static str, YamlPosition)> {
+        let digests = self.digests.as_ref().filter(|list| list.get().is_empty());
+        let namespaces = self.namespaces.as_ref();
+        let namespaces = namespaces.filter(|list| list.get().is_empty());
+        let digests = digests.map(|list| ("digests", list.position()));
+        digests.or_else(|| Some(("namespaces", namespaces?.position())))
+    }
+}
+
+/// Maximum number of keys of a rule: a signature is verified with each of them.
+const MAX_KEYS: usize = 32;
+/// Maximum length of a namespace's name.
+const MAX_NAMESPACE_LENGTH: usize = 63;
+
+/// Whether Kubernetes accepts a namespace of this name.
+fn is_namespace_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let has_invalid_length = name.is_empty() || name.len() > MAX_NAMESPACE_LENGTH;
+    !has_invalid_length
+        && name.bytes().all(is_allowed)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+impl OperatorPolicy {
+    /// Refuses a policy with values out of range, with contradictions, or with lines that would have no effect.
+    fn check(&self) -> Result<(), PolicyError> {
+        self.check_ceilings()?;
+        self.check_paths()?;
+        self.check_rules()?;
+        self.check_arrival()?;
+        self.check_fail_allowed()
+    }
+
+    fn error_at(&self, position: YamlPosition, reason: impl Into<String>) -> PolicyError {
+        PolicyError::at(&self.path, position, reason)
+    }
+
+    fn check_ceilings(&self) -> Result<(), PolicyError> {
+        let limits = &self.content.limits;
+        if let Some(deadline) = &limits.deadline
+            && !(Duration::from_millis(1)..=MAX_DEADLINE).contains(&deadline.get().0)
+        {
+            let reason = format!("a deadline is from 1ms to {MAX_DEADLINE:?}");
+            return Err(self.error_at(deadline.position(), reason));
+        }
+        for (name, value, min, max) in [
+            ("memory", &limits.memory, MIN_MEMORY, MAX_MEMORY),
+            ("output", &limits.output, MIN_OUTPUT, MAX_OUTPUT),
+            ("log", &limits.log, 0, MAX_LOG),
+        ] {
+            if let Some(value) = value
+                && !(min..=max).contains(&value.get().0)
+            {
+                let size = value.get().0;
+                let reason = format!("{name} is from {min} to {max} bytes, not {size}");
+                return Err(self.error_at(value.position(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// All `allow` sections.
+    fn allows(&self) -> impl Iterator<Item = &Allow> {
+        let top = self.content.allow.iter().map(WithPosition::get);
+        top.chain(self.content.rules.iter().map(|rule| &rule.get().allow))
+    }
+
+    /// Refuses paths in a list in which they have no effect.
+    fn check_paths(&self) -> Result<(), PolicyError> {
+        for allow in self.allows() {
+            for path in allow.paths.iter().flat_map(WithPosition::get) {
+                if let [kind, ..] = kinds_named(&path.get().pattern, false)[..] {
+                    let reason = format!(
+                        "{} is of the dangerous set ({}), which only `dangerous` grants",
+                        path.get().path(),
+                        kind.name()
+                    );
+                    return Err(self.error_at(path.position(), reason));
+                }
+            }
+            for path in allow.dangerous.iter().flat_map(WithPosition::get) {
+                if let Dangerous::Path(granted) = path.get()
+                    && kinds_named(&granted.pattern, true).is_empty()
+                {
+                    let pattern = granted.path();
+                    let reason = format!(
+                        "{pattern} names nothing of the dangerous set, which no wildcard matches: \
+                         write out the path, name a kind such as DiskFormat, or move the path to \
+                         `paths`"
+                    );
+                    return Err(self.error_at(path.position(), reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rules(&self) -> Result<(), PolicyError> {
+        for rule in &self.content.rules {
+            if let Some((key, position)) = rule.get().empty_list() {
+                let reason = format!(
+                    "{key} lists nothing, so the rule would hold for none: list some, or leave the key out to name all"
+                );
+                return Err(self.error_at(position, reason));
+            }
+            let has_keys = rule.get().keys.is_some();
+            if rule.get().digests.is_none() && rule.get().namespaces.is_none() && !has_keys {
+                let reason = "a rule names digests, namespaces or keys; what holds for all other \
+                              hooks goes under `allow` at the top";
+                return Err(self.error_at(rule.position(), reason));
+            }
+            if let Some(keys) = &rule.get().keys
+                && !(1..=MAX_KEYS).contains(&keys.get().len())
+            {
+                let reason = format!("a rule has from 1 to {MAX_KEYS} keys");
+                return Err(self.error_at(keys.position(), reason));
+            }
+            if let Some(position) = rule.get().final_position()
+                && rule.get().digests.is_none()
+                && !has_keys
+            {
+                let reason = "a final rule names digests or keys: in its namespaces, any module would have the last word";
+                return Err(self.error_at(position, reason));
+            }
+            for namespace in rule.get().namespaces() {
+                self.check_namespace(namespace)?;
+            }
+        }
+        let mut rules = self.content.rules.iter();
+        match &self.content.digests {
+            Some(digests)
+                if *digests.get() == Digests::Listed
+                    && rules
+                        .all(|rule| rule.get().digests.is_none() && rule.get().keys.is_none()) =>
+            {
+                let reason = "digests are to be listed, and no rule lists any or has keys: no \
+                              module could run";
+                Err(self.error_at(digests.position(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a name that no namespace can have: its rule would never apply, and so would not narrow anything.
+    fn check_namespace(&self, namespace: &WithPosition<String>) -> Result<(), PolicyError> {
+        let name = namespace.get().as_str();
+        let reason = match name {
+            "" => {
+                "a rule names the namespace \"\", which stands for one that is not known".to_owned()
+            }
+            name if is_namespace_name(name) => return Ok(()),
+            name => format!(
+                "{:?} is not a name of a namespace (a-z, 0-9 and -, at most {MAX_NAMESPACE_LENGTH} characters): \
+                 a rule lists each namespace, there are no patterns",
+                printable(name, MAX_NAMESPACE_LENGTH)
+            ),
+        };
+        Err(self.error_at(namespace.position(), reason))
+    }
+
+    fn check_fail_allowed(&self) -> Result<(), PolicyError> {
+        match &self.content.failure_policies {
+            Some(policies) if !policies.get().contains(&FailurePolicy::Fail) => {
+                let reason = "Fail is what hooks have that say nothing; it cannot be forbidden";
+                Err(self.error_at(policies.position(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

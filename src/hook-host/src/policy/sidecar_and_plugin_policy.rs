@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::domain_grant::Grant;
 use super::effective_settings::EffectiveSettings;
 use super::operator_policy::{OperatorPolicy, Sidecars};
-use super::policy_error::PolicyError;
+use super::policy_file::PolicyError;
 use crate::{FailurePolicy, Limits};
 
 /// The settings of a plugin's hook. If the failure strategy is forbidden, the settings have `Fail`, and the reason is

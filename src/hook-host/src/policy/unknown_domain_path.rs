@@ -4,16 +4,11 @@
 //! to a hint and never to a refusal. Each line has an element's name, and the names of all children and attributes that
 //! the element has anywhere in a domain: `PARENT: CHILD @ATTRIBUTE`.
 
-mod edit_distance;
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::pattern_subset::steps;
-use edit_distance::edit_distance;
 
 type Table = BTreeMap<&'static str, Vec<&'static str>>;
 
@@ -192,3 +187,36 @@ fn similar_steps(children: &[&'static str], name: &str) -> Option<Vec<&'static s
         .min();
     nearest.map(|(_, child)| vec![child]).or(with_missing_step)
 }
+
+/// The number of characters that are missing, added, replaced or swapped with their neighbour.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    let at = |rows: &[Vec<usize>], row: usize, column: usize| {
+        let value = rows.get(row).and_then(|row| row.get(column));
+        value.copied().unwrap_or(usize::MAX / 2)
+    };
+    for (row, a) in (1..).zip(&left) {
+        rows.push(vec![row]);
+        for (column, b) in (1..).zip(&right) {
+            let replaced = at(&rows, row - 1, column - 1) + usize::from(a != b);
+            let moved = at(&rows, row - 1, column).min(at(&rows, row, column - 1)) + 1;
+            let is_swapped = row > 1
+                && column > 1
+                && left.get(row - 2) == Some(b)
+                && right.get(column - 2) == Some(a);
+            let swapped = match is_swapped {
+                true => at(&rows, row - 2, column - 2) + 1,
+                false => usize::MAX,
+            };
+            let least = replaced.min(moved).min(swapped);
+            rows.last_mut()
+                .into_iter()
+                .for_each(|last| last.push(least));
+        }
+    }
+    at(&rows, left.len(), right.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use semver::Version;
 use serde::Deserialize;
 
-use super::policy_error::YamlPosition;
+use super::policy_file::YamlPosition;
 use super::version_range::VersionRange;
 use super::yaml_values::WithPosition;
 

@@ -12,7 +12,7 @@ use serde_saphyr::Spanned;
 use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
-use super::policy_error::YamlPosition;
+use super::policy_file::YamlPosition;
 use super::version_range::VersionRange;
 use crate::absolute_directory::absolute_directory;
 use crate::{ConditionedPath, PodPattern, SigningDate};

@@ -1,6 +1,6 @@
 //! Grants, limits of questions and answers, and the answers of a record.
 
-use super::super::pod_fact::MAX_KEY_BYTES;
+use super::super::MAX_KEY_BYTES;
 use super::*;
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use super::{ResolveError, Resolver};
 use crate::policy::hook_yaml::{AllowSection, Content, HookYaml};
-use crate::policy::policy_error::YamlPosition;
+use crate::policy::policy_file::YamlPosition;
 use crate::policy::yaml_values::WithPosition;
 use crate::{FailurePolicy, Limits};
 

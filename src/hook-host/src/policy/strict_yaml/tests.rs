@@ -51,3 +51,16 @@ fn errors_do_not_contain_the_parsers_terms() {
         );
     }
 }
+
+#[test]
+fn error_contains_the_key_of_the_value() {
+    for (before, start) in [
+        ("priority: ", "priority: a whole number"),
+        ("  a: {b: 1, priority: ", "priority: a whole number"),
+        ("- ", "a whole number"),
+        ("", "a whole number"),
+    ] {
+        let message = plain_message("invalid i32", before);
+        assert!(message.starts_with(start), "{before}: {message}");
+    }
+}

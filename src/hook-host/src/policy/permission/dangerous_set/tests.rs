@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Document;
 use domain_xml::host::diff;
 
-use super::attribute_rules::ATTRIBUTE_RULES;
-use super::dangerous_defaults::DANGEROUS_DEFAULTS;
-use super::element_rules::ELEMENT_RULES;
-use super::rule::{Rule, When};
-use super::{DangerKind, NodeLocation, REVIEWED_LIBVIRT, RULES_BY_NAME, unreviewed_libvirt};
-use crate::policy::permission::libvirt_schema_for_tests::{self, Leaf, Schema, Values};
-use crate::policy::permission::{Checker, dangers};
+use super::rules::{ATTRIBUTE_RULES, ELEMENT_RULES, Rule, When};
+use super::{
+    DANGEROUS_DEFAULTS, DangerKind, NodeLocation, REVIEWED_LIBVIRT, RULES_BY_NAME,
+    unreviewed_libvirt,
+};
+use crate::policy::permission::libvirt_schema_for_tests::{Leaf, Schema, Values};
+use crate::policy::permission::{Checker, dangers, libvirt_schema_for_tests};
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
     ELEMENT_RULES.iter().chain(ATTRIBUTE_RULES)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use super::super::containers::CONTAINERS;
+use super::super::CONTAINERS;
 use super::super::read_once_elements::is_read_once;
 use super::*;
 
