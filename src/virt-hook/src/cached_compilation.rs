@@ -11,7 +11,7 @@ use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
 use crate::hook_module::HookModule;
 use crate::interactive_compile;
-use crate::module_compile_cost::ModuleCompileCost;
+use crate::interactive_compile::ModuleCompileCost;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 

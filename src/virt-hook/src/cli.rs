@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
-    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, schema, serve,
-    sign_and_verify, test, wrap,
+    inspect, libvirt_hook, new, policy, registry, render, replay, run, schema, serve, signature,
+    test, wrap,
 };
 use crate::version::VERSION;
 
@@ -82,17 +82,17 @@ pub(crate) enum Verb {
     #[command(after_help = deploy::HELP)]
     Deploy(deploy::Arguments),
     /// Push an image of modules to a registry
-    #[command(after_help = push_and_pull::PUSH_HELP)]
-    Push(push_and_pull::PushArguments),
+    #[command(after_help = registry::PUSH_HELP)]
+    Push(registry::PushArguments),
     /// Pull modules from a registry
-    #[command(after_help = push_and_pull::PULL_HELP)]
-    Pull(push_and_pull::PullArguments),
+    #[command(after_help = registry::PULL_HELP)]
+    Pull(registry::PullArguments),
     /// Sign modules with a key, as cosign does
-    #[command(after_help = sign_and_verify::SIGN_HELP)]
-    Sign(sign_and_verify::SignArguments),
+    #[command(after_help = signature::SIGN_HELP)]
+    Sign(signature::SignArguments),
     /// Verify the signature of a module
-    #[command(after_help = sign_and_verify::VERIFY_HELP)]
-    Verify(sign_and_verify::VerifyArguments),
+    #[command(after_help = signature::VERIFY_HELP)]
+    Verify(signature::VerifyArguments),
     /// Serve modules as a hook sidecar or a Plugin's sidecar of a stock KubeVirt
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),

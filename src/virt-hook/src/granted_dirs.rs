@@ -12,7 +12,7 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use crate::shell_quoted_path::shell_quoted;
+use crate::output_file::shell_quoted;
 
 /// The option of the verbs that can let hooks read directories.
 #[derive(Debug, Clone, Default, Args)]

@@ -14,7 +14,7 @@ use hook_host::WRITE_GRACE;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::LoadError;
 
-use crate::module_file_size::module_file_size;
+use crate::interactive_compile::module_file_size;
 use crate::verb_failure::Failure;
 
 /// The name of the settings file beside a module.

@@ -14,14 +14,11 @@ mod host_version_options;
 mod inputs;
 mod interactive_compile;
 mod module_chain;
-mod module_compile_cost;
 mod module_discovery;
-mod module_file_size;
 mod output;
 mod output_file;
 mod program_in_path;
 mod repeated_options;
-mod shell_quoted_path;
 mod temporary_directory;
 #[cfg(test)]
 mod test_files;
@@ -45,8 +42,8 @@ use output::{Screen, Style, UnquotedFields};
 use verb_failure::Failure;
 use verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, host_facts, image,
-    inspect, libvirt_hook, new, policy, push_and_pull, render, replay, run, schema, serve,
-    sign_and_verify, test, wrap,
+    inspect, libvirt_hook, new, policy, registry, render, replay, run, schema, serve, signature,
+    test, wrap,
 };
 use version::VersionReport;
 
@@ -94,10 +91,10 @@ fn main() -> ExitCode {
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Image(arguments) => screen.show(image::run(arguments)),
         Verb::Deploy(arguments) => screen.show(deploy::run(arguments)),
-        Verb::Push(arguments) => screen.show(push_and_pull::push(arguments)),
-        Verb::Pull(arguments) => screen.show(push_and_pull::pull(arguments)),
-        Verb::Sign(arguments) => screen.show(sign_and_verify::sign(arguments)),
-        Verb::Verify(arguments) => screen.show(sign_and_verify::verify(arguments)),
+        Verb::Push(arguments) => screen.show(registry::push(arguments)),
+        Verb::Pull(arguments) => screen.show(registry::pull(arguments)),
+        Verb::Sign(arguments) => screen.show(signature::sign(arguments)),
+        Verb::Verify(arguments) => screen.show(signature::verify(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
         Verb::Run(arguments) => screen.show(run::run(arguments)),
         Verb::Render(arguments) => screen.show(render::run(arguments)),

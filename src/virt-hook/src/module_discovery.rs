@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::hook_module::{HookModule, SETTINGS, parent};
-use crate::module_file_size::module_file_size;
+use crate::interactive_compile::module_file_size;
 
 /// Wrong names of the settings file, which are refused.
 const MISNAMED_SETTINGS: [&str; 2] = ["hook.yml", "hook.json"];

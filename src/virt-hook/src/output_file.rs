@@ -1,9 +1,11 @@
 //! Atomic writes of output files.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::fs::Permissions;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -68,6 +70,12 @@ fn write_and_rename(
     }
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Quotes a path for a shell.
+pub(crate) fn shell_quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Compiled code, functions and costs are found again; damaged, untrusted, old and excess entries are not.
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
 
-use super::stored_compile_costs::full_build_cost_name;
+use super::full_build_cost_name;
 use super::*;
 
 struct TestCache {

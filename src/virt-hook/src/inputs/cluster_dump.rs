@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
-use super::notes_of_vmis::NotesOfVmis;
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
+use super::vmi_notes::NotesOfVmis;
 use super::vmi_source::full_name;
 use super::{ManifestPaths, VmiInput, VmiSource, input_file};
 use crate::verb_failure::{Failure, error_text};

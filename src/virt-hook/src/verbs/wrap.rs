@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::module_file_size::module_file_size;
+use crate::interactive_compile::module_file_size;
 use crate::output::{Report, Style};
 use crate::output_file;
 use crate::verb_failure::Failure;

@@ -1,19 +1,14 @@
 //! The defaults that a KubeVirt 1.9 cluster with the default configuration sets in VirtualMachines and VMIs
 //! (`pkg/defaults`, `api/core/v1/defaults.go`, `pkg/virt-controller/watch/vm`).
 
-mod device_defaults;
 mod feature_states;
-mod firmware_and_runtime_user;
-mod hotplug_maxima;
 mod hyperv_dependencies;
 
 use std::collections::HashSet;
 
 use kubevirt_api::vmi::Quantity;
 use serde_json::{Map, Value, json};
-
-use firmware_and_runtime_user::set_firmware;
-pub(super) use firmware_and_runtime_user::set_runtime_user;
+use sha2::{Digest, Sha256};
 
 type Object = Map<String, Value>;
 
@@ -48,7 +43,7 @@ pub(super) fn set_in_template(
 pub(super) fn set_before_instance_type(spec: &mut Object) -> DefaultNames {
     let names = [
         set_disks_of_volumes(spec).then_some("disks of volumes"),
-        device_defaults::attach_input_device(spec).then_some("an input device"),
+        attach_input_device(spec).then_some("an input device"),
         set_network(spec).then_some("the network interface"),
     ];
     names.into_iter().flatten().collect()
@@ -75,21 +70,21 @@ pub(super) fn set_in_vmi(
     names.push(set_disks_of_volumes(spec).then_some("disks of volumes"));
     feature_states::set(spec);
     set_firmware(spec, name, false);
-    names.push(device_defaults::set_disk_targets(spec).then_some("disk targets"));
-    device_defaults::set_cdrom_drives(spec);
-    device_defaults::set_match_volume(spec);
-    device_defaults::set_display_ram_fb(spec);
-    names.push(device_defaults::set_inputs(spec).then_some("input devices"));
+    names.push(set_disk_targets(spec).then_some("disk targets"));
+    set_cdrom_drives(spec);
+    set_match_volume(spec);
+    set_display_ram_fb(spec);
+    names.push(set_inputs(spec).then_some("input devices"));
     for probe in ["readinessProbe", "livenessProbe"] {
         set_probe(spec, probe);
     }
     names.push(hyperv_dependencies::set(spec).then_some("Hyper-V features that others need"));
-    names.push(device_defaults::set_disk_buses(spec).then_some("disk buses"));
-    names.push(device_defaults::set_watchdog_action(spec).then_some("the watchdog's action"));
+    names.push(set_disk_buses(spec).then_some("disk buses"));
+    names.push(set_watchdog_action(spec).then_some("the watchdog's action"));
     set_firmware_of_architecture(spec);
     set_cpu_model(spec);
     if architecture_of(spec) != ARM64 {
-        hotplug_maxima::set(spec);
+        set_hotplug_maxima(spec);
     }
     set_pci_topology_version(spec, metadata);
     set_quote_service(spec, metadata);
@@ -380,6 +375,246 @@ fn set_probe(spec: &mut Object, name: &str) {
             probe.insert(field.to_owned(), value.into());
         }
     }
+}
+
+/// The fields of a disk that name its kind; the object in each has a bus.
+const DISK_TARGETS: [&str; 3] = ["disk", "cdrom", "lun"];
+
+fn set_disk_targets(spec: &mut Object) -> bool {
+    let mut is_any_set = false;
+    for disk in disks(spec) {
+        if DISK_TARGETS.iter().all(|target| !is_set(disk.get(*target))) {
+            disk.insert("disk".to_owned(), Object::new().into());
+            is_any_set = true;
+        }
+    }
+    is_any_set
+}
+
+fn set_disk_buses(spec: &mut Object) -> bool {
+    let bus = match architecture_of(spec) {
+        ARM64 | S390X => "virtio",
+        _ => "sata",
+    };
+    let mut is_any_set = false;
+    for disk in disks(spec) {
+        for name in DISK_TARGETS {
+            if let Some(Value::Object(target)) = disk.get_mut(name) {
+                is_any_set |= set_missing(target, "bus", bus);
+            }
+        }
+    }
+    is_any_set
+}
+
+/// arm64 has no watchdog.
+fn set_watchdog_action(spec: &mut Object) -> bool {
+    let model = match architecture_of(spec) {
+        ARM64 => return false,
+        S390X => "diag288",
+        _ => "i6300esb",
+    };
+    let watchdog = spec.get_mut("domain").and_then(|domain| {
+        domain
+            .get_mut("devices")?
+            .get_mut("watchdog")?
+            .as_object_mut()
+    });
+    let model = watchdog.and_then(|watchdog| child(watchdog, model));
+    model.is_some_and(|model| set_missing(model, "action", "reset"))
+}
+
+/// `SetDefaults_CDRomTarget`.
+fn set_cdrom_drives(spec: &mut Object) {
+    let drives = disks(spec).filter_map(|disk| disk.get_mut("cdrom")?.as_object_mut());
+    for drive in drives {
+        if drive.get("readonly").is_none_or(Value::is_null) {
+            drive.insert("readonly".to_owned(), true.into());
+        }
+        set_missing(drive, "tray", "closed");
+    }
+}
+
+/// `SetDefaults_FeatureState` of a disk's block sizes.
+fn set_match_volume(spec: &mut Object) {
+    for disk in disks(spec) {
+        let state = disk
+            .get_mut("blockSize")
+            .and_then(|sizes| sizes.get_mut("matchVolume")?.as_object_mut());
+        if let Some(state) = state {
+            turn_on(state);
+        }
+    }
+}
+
+/// A VMI that asks for an input device gets one, unless it has some.
+fn attach_input_device(spec: &mut Object) -> bool {
+    let Some(devices) = domain(spec).and_then(|domain| child(domain, "devices")) else {
+        return false;
+    };
+    let is_wanted = devices.get("autoattachInputDevice") == Some(&Value::Bool(true));
+    let has_inputs = match devices.get("inputs") {
+        Some(Value::Array(inputs)) => !inputs.is_empty(),
+        other => is_set(other),
+    };
+    if !is_wanted || has_inputs {
+        return false;
+    }
+    devices.insert("inputs".to_owned(), json!([{"name": "default-0"}]));
+    true
+}
+
+/// `setDefaults_Input`.
+fn set_inputs(spec: &mut Object) -> bool {
+    let mut is_any_set = false;
+    for input in devices(spec, "inputs") {
+        for (field, default) in [("bus", "usb"), ("type", "tablet")] {
+            is_any_set |= set_missing(input, field, default);
+        }
+    }
+    is_any_set
+}
+
+/// `SetDefaults_FeatureState` of `ramFB` of a GPU's display.
+fn set_display_ram_fb(spec: &mut Object) {
+    let states = devices(spec, "gpus").filter_map(|gpu| {
+        let options = gpu.get_mut("virtualGPUOptions")?;
+        options
+            .get_mut("display")?
+            .get_mut("ramFB")?
+            .as_object_mut()
+    });
+    states.for_each(turn_on);
+}
+
+fn turn_on(state: &mut Object) {
+    if state.get("enabled").is_none_or(Value::is_null) {
+        state.insert("enabled".to_owned(), true.into());
+    }
+}
+
+/// The disks that are objects.
+fn disks(spec: &mut Object) -> impl Iterator<Item = &mut Object> {
+    devices(spec, "disks")
+}
+
+/// The devices of a list that are objects.
+fn devices<'a>(spec: &'a mut Object, list: &str) -> impl Iterator<Item = &'a mut Object> + use<'a> {
+    let devices = spec
+        .get_mut("domain")
+        .and_then(|domain| domain.get_mut("devices")?.get_mut(list)?.as_array_mut());
+    devices
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+}
+
+/// The user of QEMU, unless the cluster has the feature gate `Root`.
+const RUNTIME_USER: u64 = 107;
+
+/// Sets the firmware's UUID, and for the VMI of a VirtualMachine also its serial number. They are random in a cluster;
+/// here they are derived from the name, so that results are reproducible.
+fn set_firmware(spec: &mut Object, name: &str, is_of_vm: bool) {
+    let domain = child(spec, "domain");
+    let Some(firmware) = domain.and_then(|domain| child(domain, "firmware")) else {
+        return;
+    };
+    for (field, has_field) in [("uuid", true), ("serial", is_of_vm)] {
+        if has_field && !is_set(firmware.get(field)) {
+            let uuid = uuid(&format!("{field} of {name}"));
+            firmware.insert(field.to_owned(), uuid.into());
+        }
+    }
+}
+
+/// Sets the user of QEMU, on which the directories of libvirt's files depend.
+pub(super) fn set_runtime_user(vmi: &mut Object) {
+    if let Some(status) = child(vmi, "status")
+        && !is_set(status.get("runtimeUser"))
+    {
+        status.insert("runtimeUser".to_owned(), RUNTIME_USER.into());
+    }
+}
+
+/// A UUID of version 8, whose content is up to the program.
+fn uuid(text: &str) -> String {
+    let mut digits = format!("{:x}", Sha256::digest(text));
+    digits.truncate(32);
+    digits.replace_range(12..13, "8");
+    digits.replace_range(16..17, "8");
+    for position in [20, 16, 12, 8] {
+        digits.insert(position, '-');
+    }
+    digits
+}
+
+// The maxima of processors and memory up to which they can be hotplugged: four times what the VMI has, where it allows
+// hotplug (`setupHotplug`, `ValidateLiveUpdateMemory`).
+
+/// `maxHotplugRatio` of a cluster's live update configuration.
+const RATIO: u64 = 4;
+const MAX_VCPUS: u64 = 512;
+const MEMORY_BLOCK: i64 = 2 << 20;
+/// The block of a guest with pages of 1 GiB.
+const LARGE_MEMORY_BLOCK: i64 = 1 << 30;
+const MIN_MEMORY: i64 = 1 << 30;
+
+fn set_hotplug_maxima(spec: &mut Object) {
+    set_max_sockets(spec);
+    set_max_guest(spec);
+}
+
+fn set_max_sockets(spec: &mut Object) {
+    let Some(cpu) = domain(spec).and_then(|domain| child(domain, "cpu")) else {
+        return;
+    };
+    if is_set(cpu.get("maxSockets")) {
+        return;
+    }
+    let count = |field: &str| cpu.get(field).and_then(Value::as_u64).unwrap_or(0);
+    let (sockets, cores, threads) = (count("sockets"), count("cores"), count("threads"));
+    let per_socket = cores.saturating_mul(threads);
+    let mut maximum = sockets.saturating_mul(RATIO);
+    if maximum.saturating_mul(per_socket) > MAX_VCPUS {
+        maximum = (MAX_VCPUS / per_socket).max(sockets);
+    }
+    if maximum > 0 {
+        cpu.insert("maxSockets".to_owned(), maximum.into());
+    }
+}
+
+fn set_max_guest(spec: &mut Object) {
+    if let Some(maximum) = max_guest(spec)
+        && let Some(memory) = domain(spec).and_then(|domain| child(domain, "memory"))
+    {
+        memory.insert("maxGuest".to_owned(), maximum.to_string().into());
+    }
+}
+
+/// The maximum of memory; `None` if the VMI has one, or cannot have memory hotplugged.
+fn max_guest(spec: &Object) -> Option<Quantity> {
+    let domain = spec.get("domain")?;
+    let memory = domain.get("memory")?;
+    let is_in =
+        |parent: &Value, path: &str| parent.pointer(path).is_some_and(|value| !value.is_null());
+    let guest: Quantity = serde_json::from_value(memory.get("guest")?.clone()).ok()?;
+    let guest = guest.value();
+    let block = match memory.pointer("/hugepages/pageSize") {
+        Some(size) if size == "1Gi" => LARGE_MEMORY_BLOCK,
+        _ => MEMORY_BLOCK,
+    };
+    let cannot_grow = is_in(memory, "/maxGuest")
+        || is_in(domain, "/cpu/realtime")
+        || is_in(domain, "/cpu/numa/guestMappingPassthrough")
+        || is_in(domain, "/launchSecurity")
+        || spec.get("architecture")? != "amd64"
+        || guest < MIN_MEMORY
+        || guest % block != 0;
+    if cannot_grow {
+        return None;
+    }
+    let ratio = i64::try_from(RATIO).ok()?;
+    guest.checked_mul(ratio).map(Quantity::from_units)
 }
 
 #[cfg(test)]

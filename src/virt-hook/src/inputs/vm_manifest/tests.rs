@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::*;
 use super::{Cluster, Manifest, ManifestError, Manifests, Note, VMI, known_fields};
 
 fn cluster() -> Cluster {
@@ -270,4 +271,17 @@ fn vmis_of_the_corpus_have_only_known_fields() {
         vmi_count += 1;
     }
     assert!(vmi_count > 100, "{vmi_count}");
+}
+
+#[test]
+fn a_number_without_quotes_is_named_with_its_place() {
+    let annotated =
+        |usb: Value| json!({"metadata": {"annotations": {"usb": usb}, "labels": {"a": "1"}}});
+    assert!(refuse_unquoted(&annotated("1234".into()), "metadata").is_ok());
+    let error = refuse_unquoted(&annotated(1234.into()), "metadata")
+        .err()
+        .map(|error| error.to_string());
+    let expected =
+        "metadata.annotations: usb is 1234, which YAML does not read as text: put it in quotes";
+    assert_eq!(error.as_deref(), Some(expected));
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::built_in_vmis;
+use anyhow::anyhow;
+
 use super::check_finding::{CheckVerdict, Finding};
 use crate::inputs::{
     InstanceTypes, InstanceTypesArgs, ManifestPaths, NamedVmi, NotesOfVmis, VmiInput, VmiSource,
@@ -38,7 +39,7 @@ impl CheckedVmis {
     ) -> Result<Self, Failure> {
         let instance_types = instance_types.read()?;
         let paths = ManifestPaths::find(paths).map_err(Failure::Usage)?;
-        let built_in = built_in_vmis::read()?.into_iter();
+        let built_in = read_built_in_vmi()?.into_iter();
         let built_in = built_in.map(|(name, input)| CheckedVmi {
             name: name.to_owned(),
             input,
@@ -122,4 +123,44 @@ pub(super) fn refused_vmis_finding(refused: Vec<String>) -> Option<Finding> {
 /// Whether the VMI is that of a test case that expects an error.
 fn expects_error(path: &Path) -> bool {
     path.with_file_name(EXPECTED_ERROR_FILE).is_file()
+}
+
+/// Names and manifests of the built-in VMIs, from the smallest to those with the most devices.
+const BUILT_IN_VMIS: [(&str, &str); 6] = [
+    ("minimal", include_str!("built_in_vmis/minimal.yaml")),
+    ("linux", include_str!("built_in_vmis/linux.yaml")),
+    ("windows", include_str!("built_in_vmis/windows.yaml")),
+    ("disks", include_str!("built_in_vmis/disks.yaml")),
+    ("networks", include_str!("built_in_vmis/networks.yaml")),
+    (
+        "performance",
+        include_str!("built_in_vmis/performance.yaml"),
+    ),
+];
+
+/// Reads and converts the built-in VMIs, and returns them with their names.
+pub(super) fn read_built_in_vmi() -> Result<Vec<(&'static str, VmiInput)>, Failure> {
+    let input = |(name, yaml)| {
+        let input = VmiInput::on_any_node(yaml).map_err(|failure| {
+            // An error in a built-in VMI is this program's own fault.
+            Failure::internal(anyhow!("the built-in VMI {name}: {failure}"))
+        })?;
+        Ok((name, input))
+    };
+    BUILT_IN_VMIS.into_iter().map(input).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_vmis_have_the_listed_names() -> Result<(), Failure> {
+        let vmis = read_built_in_vmi()?;
+        assert_eq!(vmis.len(), BUILT_IN_VMIS.len());
+        for (name, input) in vmis {
+            assert_eq!(input.invocation.name, name);
+        }
+        Ok(())
+    }
 }

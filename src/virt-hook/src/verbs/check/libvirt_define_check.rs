@@ -11,8 +11,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::behaviour_findings::first_dangerous_change;
 use super::check_finding::{CheckVerdict, Finding};
-use super::first_dangerous_change::first_dangerous_change;
 use super::runs_on_all_vmis::RunsOnAllVmis;
 use super::tool_process::{ToolError, ToolOutput, ToolSandbox};
 use super::two_runs_on_vmi::{TwoRuns, differences};

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use hook_host::Description;
+
 use super::check_finding::{CheckVerdict, Finding};
 use crate::collected_hooks::LIST_HOOK_POINT_ADVICE;
 use crate::hook_limits_from_cgroup::smallest_limits;
 use crate::verb_failure::Failure;
-use crate::verbs::inspect::{InterfaceReport, ModuleReport};
+use crate::verbs::inspect::{InterfaceReport, MinimalPolicy, ModuleReport};
 
 /// Kubernetes' limit for the total size of a ConfigMap's values, in bytes.
 const MAX_CONFIG_MAP: u64 = 1 << 20;
@@ -177,6 +179,19 @@ fn pod_mismatch(declared: &[String], imports: &[InterfaceReport]) -> Option<Stri
         }
         (false, true) | (true, false) => None,
     }
+}
+
+/// The finding, if the operator has to grant something: without the grant, the hook is refused in the cluster.
+pub(super) fn operator_grants_finding(description: &Description) -> Option<Finding> {
+    let policy = MinimalPolicy::for_module(description);
+    let needed = policy.only_by_operator();
+    (!needed.is_empty()).then(|| {
+        let message = format!(
+            "the operator has to grant {}: `virt-hook inspect MODULE --policy-only` prints the policy",
+            needed.join(", ")
+        );
+        Finding::new("operator", CheckVerdict::Passed, message)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::vmi_comparison::{ComparisonVerdict, VmiComparison};
+use super::{ComparisonVerdict, VmiComparison};
 use crate::output::{Report, Style, TerminalEscaped, write_changes};
 use crate::verb_failure::{NOT_COMPARED, REFUSED};
 

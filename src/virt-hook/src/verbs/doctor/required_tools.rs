@@ -7,8 +7,7 @@ use std::path::Path;
 
 use hook_host::wasm::{KernelFeature, kernel_features};
 
-use super::Tool;
-use super::program_probe::ProgramProbe;
+use super::{ProgramProbe, Tool};
 use crate::program_in_path;
 
 /// The languages of `virt-hook new`.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 
-use super::arguments::Arguments;
+use super::Arguments;
 
 /// The directory in a hook sidecar to which KubeVirt mounts that sidecar's hooks directory.
 const HOOKS_DIR: &str = "/var/run/kubevirt-hooks";

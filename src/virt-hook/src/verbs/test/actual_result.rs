@@ -1,17 +1,16 @@
 //! The result of hooks for a case.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
-use hook_host::HookError;
+use domain_xml::Document;
+use domain_xml::host::diff;
+use hook_host::{AttachedDevice, HookError};
+use serde::Serialize;
 
-use super::difference::changes_text;
 use crate::cloud_init_documents_by_name::cloud_init_documents_by_name;
 use crate::collected_hooks::HookResults;
 use crate::inputs::VmiInput;
-use crate::output::RunReport;
+use crate::output::{ChangeReport, RunReport, Style, unified_diff, write_changes};
 
 /// The result of hooks for a case.
 #[derive(Debug)]
@@ -132,3 +131,59 @@ fn discarded_failure(run: &RunReport) -> String {
         run.hook, run.hook_point, run.failure_policy
     )
 }
+
+/// A difference from the expected result.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Difference {
+    /// The difference in one sentence.
+    pub(super) what: String,
+    /// The unified diff from the expected to the actual result.
+    pub(super) diff: String,
+}
+
+impl Difference {
+    pub(super) fn new(what: impl Into<String>, expected: &str, actual: &str) -> Self {
+        Self {
+            what: what.into(),
+            diff: unified_diff(Style::default(), expected, actual),
+        }
+    }
+
+    pub(super) fn text(&self, style: Style) -> String {
+        let mut text = format!("  {}\n", self.what);
+        for line in self.diff.lines() {
+            let line = match line.as_bytes().first() {
+                Some(b'-') => style.bad(line),
+                Some(b'+') => style.good(line),
+                _ => line.to_owned(),
+            };
+            text += &format!("    {line}\n");
+        }
+        text
+    }
+}
+
+/// Parses a domain, or an attached device as the only device of a domain, so that paths are those of a domain.
+pub(super) fn parse(xml: &str) -> Result<Document, String> {
+    match AttachedDevice::parse(xml) {
+        Ok(device) => Ok(device.as_domain().clone()),
+        Err(_) => Document::parse(xml).map_err(|error| error.to_string()),
+    }
+}
+
+/// The changes of a domain or a device, in the format of `expected.diff`.
+pub(super) fn changes_text(before: &str, after: &str) -> String {
+    match (parse(before), parse(after)) {
+        (Ok(before), Ok(after)) => {
+            let reports: Vec<ChangeReport> = diff(&before, &after).iter().map(Into::into).collect();
+            let mut text = String::new();
+            write_changes(&mut text, Style::default(), &reports);
+            text
+        }
+        // The chain returns only well-formed XML.
+        _ => unified_diff(Style::default(), before, after),
+    }
+}
+
+#[cfg(test)]
+mod tests;

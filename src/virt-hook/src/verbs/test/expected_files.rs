@@ -10,8 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use domain_xml::host::diff;
 
-use super::actual_result::ActualResult;
-use super::difference::{Difference, changes_text, parse};
+use super::actual_result::{ActualResult, Difference, changes_text, parse};
 use crate::inputs::input_file;
 use crate::output_file;
 use crate::verb_failure::Failure;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use hook_host::{HookInfo, HookPoint, MigrationParameters, PolicySource};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::actual_result::ActualResult;
+use super::actual_result::{ActualResult, Difference};
 use super::case_files::{
     DEVICE, DOMAIN, HOOK_YAML, HOST, INVOCATION, MIGRATION, OPTIONS, POD, POLICY,
 };
@@ -216,4 +216,35 @@ impl Case {
             }
         })
     }
+}
+
+/// The result of a case.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CaseResult {
+    pub(super) name: String,
+    pub(super) outcome: CaseOutcome,
+    /// The differences from what is expected.
+    pub(super) differences: Vec<Difference>,
+    /// The reason why `--update` did not write the case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_written: Option<&'static str>,
+    /// A note on what `--update` wrote, or on why nothing changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<&'static str>,
+    /// The error in which the case ends, if it was not expected.
+    #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
+    pub(super) unexpected_error: Option<String>,
+    /// Whether hooks neither changed nor refused anything.
+    #[serde(skip)]
+    pub(super) is_idle: bool,
+}
+
+/// The outcome of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum CaseOutcome {
+    Passed,
+    Failed,
+    Updated,
 }

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::case_result::{CaseOutcome, CaseResult};
-use super::policy_remedy::PolicyRemedy;
-use super::shared_errors::{self, SharedError};
+use super::super::test;
+use super::test_case::{CaseOutcome, CaseResult};
+use super::{PolicyRemedy, SharedError};
 use crate::output::{self, Report, Style, TerminalEscaped};
 
 /// The note about cases that would pass with a hook that does nothing.
@@ -90,7 +90,7 @@ impl TestReport {
 impl Report for TestReport {
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
-        let shared = shared_errors::find(&self.cases);
+        let shared = test::find(&self.cases);
         for case in &self.cases {
             text += &case.text(style, &shared);
         }

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Object;
-use super::cpu_topology::pointer;
+use super::{Object, pointer};
 use crate::inputs::vm_manifest::kubevirt_defaults::{child, domain, is_set, set_missing};
 
 /// Preferences for devices, and the fields of the VMI's devices that they are for.

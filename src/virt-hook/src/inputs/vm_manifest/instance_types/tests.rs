@@ -188,7 +188,7 @@ fn requirements_of_a_preference_are_checked() {
 #[test]
 fn processors_are_spread_as_the_preference_wants() {
     let topology = |vcpus: u64, preference: Value| {
-        cpu_topology::topology(vcpus, preference.as_object())
+        topology(vcpus, preference.as_object())
             .map(|topology| [topology.sockets, topology.cores, topology.threads])
             .map_err(|error| error.to_string())
     };

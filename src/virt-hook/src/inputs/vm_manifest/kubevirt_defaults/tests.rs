@@ -1,5 +1,7 @@
 //! KubeVirt's defaults for disks, memory, networks and devices are set where a field is absent.
 
+use serde_json::{Value, json};
+
 use super::*;
 
 fn with_defaults(spec: Value) -> (Value, Vec<&'static str>) {
@@ -307,4 +309,27 @@ fn a_trust_domain_gets_quotes_from_the_service_of_its_node() {
             expected
         );
     }
+}
+
+fn firmware_of(spec: Value, is_of_vm: bool) -> Value {
+    let Value::Object(mut spec) = spec else {
+        panic!("it is an object")
+    };
+    set_firmware(&mut spec, "ns/web", is_of_vm);
+    spec["domain"]["firmware"].clone()
+}
+
+#[test]
+fn a_vm_has_a_firmware_uuid_and_a_serial_number() {
+    let firmware = firmware_of(json!({"domain": {}}), true);
+    let text = |field: &str| firmware[field].as_str().unwrap_or_default().to_owned();
+    for field in ["uuid", "serial"] {
+        let lengths: Vec<usize> = text(field).split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{firmware}");
+    }
+    assert_ne!(text("uuid"), text("serial"));
+    let of_vmi = firmware_of(json!({"domain": {}}), false);
+    assert_eq!(of_vmi, json!({"uuid": text("uuid")}));
+    let own = json!({"uuid": "u", "serial": "s"});
+    assert_eq!(firmware_of(json!({"domain": {"firmware": own}}), true), own);
 }
