@@ -37,7 +37,6 @@ mod timestamp;
 mod unix_listener;
 mod untrusted_file;
 mod vm_boot;
-mod vm_event_queue;
 mod vm_events;
 
 pub use blocking::MAX_THREADS as MAX_BLOCKING_THREADS;

@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use crate::manager::Phase;
 use crate::qemu_process::QemuProcess;
-use crate::vm_event_queue::VmEventSender;
-use crate::vm_events::VmEvent;
+use crate::vm_events::{VmEvent, VmEventSender};
 
 /// How often the PID file is looked for. It exists before libvirt reports the domain as running, unless a slow disk
 /// delays it.
@@ -99,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::qemu_process::terminate;
-    use crate::vm_event_queue::vm_event_queue;
+    use crate::vm_events::vm_event_queue;
 
     /// A process with a PID file, in place of QEMU.
     fn spawn_process(directory: &Path) -> (Child, PathBuf) {

@@ -11,9 +11,9 @@ use proto::cmd::v1::cmd_server::Cmd;
 use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
-use super::response::{Reply, failed, ok, outcome, reply};
 use super::{
-    backup_and_checkpoint_requests, decode_requests, get_vm_stats, sev_launch_security, vm_queries,
+    Reply, backup_requests, decode_requests, failed, launch_security, ok, outcome, reply,
+    vm_queries,
 };
 use crate::guest_agent;
 use crate::jobs;
@@ -325,7 +325,7 @@ impl Cmd for CommandService {
     }
 
     async fn get_sev_info(&self, _: Request<EmptyRequest>) -> Reply<SevInfoResponse> {
-        reply(sev_launch_security::sev_info(self.manager.vm()).await)
+        reply(launch_security::sev_info(self.manager.vm()).await)
     }
 
     async fn get_launch_measurement(
@@ -333,7 +333,7 @@ impl Cmd for CommandService {
         request: Request<VmiRequest>,
     ) -> Reply<LaunchMeasurementResponse> {
         match self.decode_vmi(request.get_ref().vmi.as_ref()) {
-            Ok(_) => reply(sev_launch_security::launch_measurement(self.manager.vm()).await),
+            Ok(_) => reply(launch_security::launch_measurement(self.manager.vm()).await),
             Err(answer) => reply(LaunchMeasurementResponse {
                 response: Some(answer),
                 ..Default::default()
@@ -347,7 +347,7 @@ impl Cmd for CommandService {
     ) -> Reply<Response> {
         let InjectLaunchSecretRequest { vmi, options } = request.into_inner();
         match self.decode_vmi(vmi.as_ref()) {
-            Ok(_) => reply(sev_launch_security::inject_secret(self.manager.vm(), &options).await),
+            Ok(_) => reply(launch_security::inject_secret(self.manager.vm(), &options).await),
             Err(answer) => reply(answer),
         }
     }
@@ -378,7 +378,7 @@ impl Cmd for CommandService {
     async fn backup_virtual_machine(&self, request: Request<BackupRequest>) -> Reply<Response> {
         let BackupRequest { vmi, options } = request.into_inner();
         reply(match self.decode_vmi(vmi.as_ref()) {
-            Ok(vmi) => backup_and_checkpoint_requests::backup(&self.manager, &vmi, &options).await,
+            Ok(vmi) => backup_requests::backup(&self.manager, &vmi, &options).await,
             Err(answer) => answer,
         })
     }
@@ -391,8 +391,7 @@ impl Cmd for CommandService {
         let (response, checkpoint_invalid) = match self.decode_vmi(vmi.as_ref()) {
             Ok(vmi) => {
                 let manager = &self.manager;
-                backup_and_checkpoint_requests::redefine_checkpoint(manager, &vmi, &checkpoint)
-                    .await
+                backup_requests::redefine_checkpoint(manager, &vmi, &checkpoint).await
             }
             Err(answer) => (answer, false),
         };
@@ -408,6 +407,6 @@ impl Cmd for CommandService {
                 "VMStatsCollector feature gate is not enabled",
             ));
         }
-        reply(get_vm_stats::vm_stats(self.manager.vm(), request.get_ref()).await)
+        reply(vm_queries::vm_stats(self.manager.vm(), request.get_ref()).await)
     }
 }

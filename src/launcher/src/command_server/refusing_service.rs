@@ -13,8 +13,7 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use super::command_service::COMMAND_VERSION;
-use super::decode_requests;
-use super::response::{Reply, failed, ok, reply};
+use super::{Reply, decode_requests, failed, ok, reply};
 use crate::manager::Identity;
 use crate::notify::{Notifier, Receipt};
 

@@ -4,15 +4,12 @@
 //! can also be set by an environment variable, and each but `--hook-policy` by a file of the flag's name in
 //! `/etc/virt-launcher/`; the command line comes first, then the variable, then the file.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
-
+use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser};
 use quantity::go_duration;
-
-use super::newer_flags::without_newer_flags;
 
 /// Parses a boolean flag as Go does.
 pub(super) fn go_bool(text: &str) -> Result<bool, String> {
@@ -208,9 +205,7 @@ const BOOLEAN_FLAGS: [&str; 10] = [
     "firmware_auto_selection",
     "simulate_crash",
 ];
-
 const OWN_FLAGS_HEADING: &str = "Flags of this launcher (not KubeVirt's)";
-
 const AFTER_HELP: &str = "\
 Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE work; a BOOL is
 --flag, --flag=true or --flag=false.
@@ -234,7 +229,7 @@ impl Flags {
     }
 
     /// The command with Go's notation of booleans: `--x`, `--x=true`, `--x=false`, and no value in a separate argument.
-    fn clap_command() -> clap::Command {
+    fn clap_command() -> Command {
         let boolean = |flag: clap::Arg| {
             flag.required(false)
                 .num_args(0..=1)
@@ -249,4 +244,73 @@ impl Flags {
                 command.mut_arg(name, boolean)
             })
     }
+}
+
+/// How many letters a misspelt flag may differ in from the one that is meant.
+const MAX_MISSPELT_LETTERS: usize = 2;
+/// What is behind it decides whether hooks run, so that it is never skipped.
+const HOOK_FLAGS: &str = "hook";
+
+/// The arguments without the flags that `command` does not have, and those flags with their values. The word behind such a
+/// flag is its value, unless it begins with `--`. Flags that may be misspelt, or that concern hooks, stay, so that they are
+/// errors.
+pub(super) fn without_newer_flags(
+    command: &Command,
+    arguments: &[OsString],
+) -> (Vec<OsString>, Vec<String>) {
+    let (mut kept, mut skipped) = (Vec::new(), Vec::new());
+    let mut rest = arguments.iter();
+    kept.extend(rest.next().cloned());
+    while let Some(argument) = rest.next() {
+        let Some((name, has_value)) = long_flag(argument) else {
+            kept.push(argument.clone());
+            continue;
+        };
+        if let Some(takes_next_word) = known(command, name) {
+            kept.push(argument.clone());
+            if takes_next_word && !has_value {
+                kept.extend(rest.next().cloned());
+            }
+        } else if must_be_known(command, name) {
+            kept.push(argument.clone());
+        } else {
+            let mut words = argument.to_string_lossy().into_owned();
+            let value = rest
+                .as_slice()
+                .first()
+                .filter(|word| long_flag(word).is_none());
+            if let Some(value) = value.filter(|_| !has_value) {
+                words = format!("{words} {}", value.to_string_lossy());
+                rest.next();
+            }
+            skipped.push(words);
+        }
+    }
+    (kept, skipped)
+}
+
+/// The name of a flag `--NAME` or `--NAME=VALUE`, and whether it has a value.
+fn long_flag(argument: &OsStr) -> Option<(&str, bool)> {
+    let flag = argument.to_str()?.strip_prefix("--")?;
+    Some(match flag.split_once('=') {
+        Some((name, _)) => (name, true),
+        None => (flag, false),
+    })
+}
+
+/// Whether a known flag takes the next word; `None` for an unknown one.
+fn known(command: &Command, name: &str) -> Option<bool> {
+    if ["help", "version"].contains(&name) {
+        return Some(false);
+    }
+    let mut flags = command.get_arguments();
+    let flag = flags.find(|flag| flag.get_long() == Some(name))?;
+    let takes_value = matches!(flag.get_action(), ArgAction::Set | ArgAction::Append);
+    Some(takes_value && !flag.is_require_equals_set())
+}
+
+fn must_be_known(command: &Command, name: &str) -> bool {
+    let mut flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    name.starts_with(HOOK_FLAGS)
+        || flags.any(|flag| strsim::damerau_levenshtein(flag, name) <= MAX_MISSPELT_LETTERS)
 }

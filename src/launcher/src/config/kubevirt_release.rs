@@ -5,8 +5,7 @@ use std::path::Path;
 
 use domain::kubevirt_version::{KubeVirtVersion, Support, UnsupportedRelease};
 
-use super::flag_default_files::DEFAULTS_DIRECTORY;
-use super::{ConfigError, Flags};
+use super::{ConfigError, DEFAULTS_DIRECTORY, Flags};
 
 /// The file in which KubeVirt's images name their release.
 pub(super) const VERSION_FILE: &str = "/.version";

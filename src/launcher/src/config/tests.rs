@@ -1,4 +1,5 @@
 //! Tests of the command line, the environment and the default files.
+
 use super::*;
 
 fn config(arguments: &[&str]) -> Result<Config, ConfigError> {

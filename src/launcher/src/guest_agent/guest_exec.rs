@@ -12,8 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::answer_decoders::AnswerError;
-use super::send_command::{AgentCommandError, ask};
-use super::{AGENT_TIMEOUT, agent_timeout};
+use super::{AGENT_TIMEOUT, AgentCommandError, agent_timeout, ask};
 use crate::libvirt_client::{CallError, Client, QUICK};
 
 /// The first pause between two polls; each pause is twice as long as the one before.

@@ -16,8 +16,7 @@ use crate::jobs::{
 };
 use crate::libvirt_client::{Client, Connect, Connection, ConnectionEvent};
 use crate::notify::{InvolvedObject, Notifier, RetryTimes};
-use crate::vm_event_queue::vm_event_queue;
-use crate::vm_events::VmEvent;
+use crate::vm_events::{VmEvent, vm_event_queue};
 
 pub(in crate::jobs) const DOMAIN: &str = "default_vm1";
 /// The connections of a running VM without jobs: the one that defines it, and the client's two.

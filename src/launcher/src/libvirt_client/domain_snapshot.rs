@@ -11,8 +11,7 @@ use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::domain_handle_cache::DomainHandleCache;
-use super::reconnecting_connection::Session;
+use super::connection::{DomainHandleCache, Session};
 use crate::blocking::NoAnswer;
 
 /// The name of the guest agent's channel.

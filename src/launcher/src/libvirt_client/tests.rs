@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainStats, StartOptions, XmlKind};
 
-use super::call_class::QUERY_THREADS;
+use super::call::QUERY_THREADS;
 use super::*;
 
 const DOMAIN: &str = "default_vm1";
@@ -40,7 +40,7 @@ fn render(stats: &DomainStats, _: &str) -> String {
 
 async fn restart(fake: &FakeDaemon, after: Duration) {
     fake.stop_daemon(CloseReason::Eof);
-    tokio::time::sleep(after).await;
+    sleep(after).await;
     fake.start_daemon();
 }
 
@@ -164,7 +164,7 @@ async fn query_is_repeated_after_a_lost_connection() {
     client.snapshot(LONG).await.unwrap();
     fake.delay(Call::State, Duration::from_millis(200));
     let (snapshot, ()) = tokio::join!(client.snapshot(LONG), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
         restart(&fake, Duration::ZERO).await;
     });
     assert_eq!(snapshot.unwrap().presence(), Presence::Active);
@@ -187,7 +187,7 @@ async fn query_that_waits_for_a_thread_while_the_connection_is_lost_is_repeated(
             client.query("waiting", QUICK, wait).await
         })
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
     let lookups = fake.count(Call::Lookup);
     let (found, ()) = tokio::join!(client.lookup(), async {
         tokio::task::yield_now().await;
@@ -232,7 +232,7 @@ async fn hanging_calls_do_not_delay_the_domains_end() {
         })
     });
     let hung: Vec<_> = hung.collect();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
     client.destroy().await.unwrap();
     assert!(fake.state(DOMAIN).unwrap().is_down());
     assert!(hung.iter().all(|call| !call.is_finished()));
@@ -251,4 +251,15 @@ async fn ending_an_ended_domain_succeeds() {
     assert!(client.end("undefining", undefine).await.unwrap().is_some());
     assert!(client.end("undefining", undefine).await.unwrap().is_none());
     client.destroy().await.unwrap();
+}
+
+#[test]
+fn end_of_the_domain_is_answered_before_virt_handler_gives_up() {
+    const VIRT_HANDLER_WAITS: Duration = Duration::from_secs(20);
+    const JOB_END: Duration = Duration::from_secs(2);
+    let with_process = SIGTERM_TIMEOUT + SIGKILL_TIMEOUT + LIBVIRT_NOTICE_TIMEOUT;
+    let without_process = PROCESS_LOOKUP_TIMEOUT + STATE_QUERY_TIMEOUT + FORCEFUL_TIMEOUT;
+    for most in [with_process, without_process] {
+        assert!(most + JOB_END < VIRT_HANDLER_WAITS, "{most:?}");
+    }
 }

@@ -1,4 +1,5 @@
 //! Tests of the server for libvirt's hook, with clients that behave as virt-hook and as KubeVirt's client.
+
 use kubevirt_api::libvirt_migration_hook_protocol::{announced, read_refusal};
 
 use super::*;
@@ -186,4 +187,38 @@ async fn clients_do_not_end_an_answer_that_is_being_made() {
     assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
     finish.send(()).unwrap();
     assert_eq!(asked.await.unwrap(), "<made/>");
+}
+
+#[test]
+fn document_ends_with_its_root_element() {
+    let xml = b"<?virt-hook reads-refusals?><domain><metadata><x:domain xmlns:x='y'></x:domain><domain></domain>\
+            </metadata></domain>\n";
+    assert!(is_complete_domain(xml));
+    let inner = xml.windows(END_TAG.len()).position(|part| part == END_TAG);
+    assert!(!is_complete_domain(
+        &xml[..inner.unwrap_or(0) + END_TAG.len()]
+    ));
+    assert!(!is_complete_domain(b"") && !is_complete_domain(b"<domain"));
+}
+
+#[test]
+fn link_replaces_an_existing_hook() {
+    let directory = tempfile::tempdir().unwrap();
+    let (hook, client) = (
+        directory.path().join("qemu"),
+        directory.path().join("client"),
+    );
+    assert!(matches!(
+        install_at(&hook, &client),
+        Err(HookLinkError::MissingClient(_))
+    ));
+    std::fs::write(&client, "").unwrap();
+    std::fs::write(&hook, "KubeVirt's script").unwrap();
+    for _ in 0..2 {
+        install_at(&hook, &client).unwrap();
+    }
+    assert_eq!(std::fs::read_link(&hook).unwrap(), client);
+    let nowhere = directory.path().join("none/qemu");
+    let error = install_at(&nowhere, &client).unwrap_err().to_string();
+    assert!(error.contains("none/qemu"), "{error}");
 }

@@ -12,13 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::command::{Command, CommandContext};
-use super::command_error::CommandError;
+use super::command_error::{CommandError, CommandRefusal};
 use super::command_id::CommandId;
 use super::command_queue::{Action, Queue};
-use super::command_refusal::CommandRefusal;
 use super::command_success::CommandSuccess;
 use super::vm_context::VmContext;
-use super::vm_phase_and_migration_role::VmState;
+use super::vm_phase::VmState;
 use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.

@@ -14,17 +14,11 @@
 //! virt-handler gives up on a call after 20 s and calls again. The second call must neither end the command early nor
 //! run it twice, so equal commands share one answer. Every caller is answered exactly once.
 
-mod admission;
-mod queued_command;
-
-use admission::{Admission, admit};
-use queued_command::QueuedCommand;
-
-use super::command::Command;
+use super::command::{Command, Condition, Kind, Repeat, Resource};
+use super::command_error::CommandRefusal;
 use super::command_id::CommandId;
-use super::command_refusal::CommandRefusal;
-use super::command_rules::Kind;
-use super::vm_phase_and_migration_role::{Phase, VmState};
+use super::incoming_migration::IncomingMigrationStage;
+use super::vm_phase::{Phase, Role, VmState};
 
 /// What the driver has to do next.
 #[derive(Debug)]
@@ -217,6 +211,168 @@ impl<C> Queue<C> {
     fn add_caller(&mut self, id: CommandId, caller: C) {
         if let Some(entry) = self.entry(id) {
             entry.callers.push(caller);
+        }
+    }
+}
+
+/// A waiting or running command.
+struct QueuedCommand<C> {
+    id: CommandId,
+    command: Command,
+    running: bool,
+    /// Whether the command is a running sync that starts the VM.
+    is_boot: bool,
+    /// The boot after which this command runs, if that boot succeeds.
+    follows: Option<CommandId>,
+    callers: Vec<C>,
+}
+
+impl<C> QueuedCommand<C> {
+    fn kind(&self) -> Kind {
+        self.command.kind()
+    }
+
+    /// A waiting command.
+    fn waiting(id: CommandId, command: Command, follows: Option<CommandId>, caller: C) -> Self {
+        QueuedCommand {
+            id,
+            command,
+            running: false,
+            is_boot: false,
+            follows,
+            callers: vec![caller],
+        }
+    }
+
+    /// Puts another command in the place of this waiting one, whose callers get the other's answer.
+    fn replace(&mut self, id: CommandId, command: Command, caller: C) {
+        self.id = id;
+        self.command = command;
+        self.callers.push(caller);
+    }
+
+    /// Whether the command holds any of these resources.
+    fn holds_any(&self, resources: &[Resource]) -> bool {
+        let held = self.kind().rule().holds;
+        held.iter().any(|resource| resources.contains(resource))
+    }
+}
+
+/// What happens to a requested command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    /// The command starts now.
+    Start,
+    /// The command waits until its resources are free.
+    Wait,
+    /// The command shares the answer of this other command.
+    Join(CommandId),
+    /// The command replaces this other command, which waits, and takes over its callers.
+    Replace(CommandId),
+    /// The command runs after this boot if the boot succeeds; otherwise it shares the boot's error.
+    Follow(CommandId),
+    /// The command is refused.
+    Deny(CommandRefusal),
+}
+
+/// Decides what happens to a command in this state of the VM, behind the commands of the queue.
+fn admit<C>(command: &Command, state: &VmState, queue: &Queue<C>) -> Admission {
+    let rule = command.kind().rule();
+    if queue.closed {
+        return Admission::Deny(CommandRefusal::Exiting);
+    }
+    if queue.caller_count() >= MAX_CALLERS && !command.kind().ends_vm() {
+        return Admission::Deny(CommandRefusal::Busy);
+    }
+    let mut conditions = rule.denied_while.iter();
+    if let Some(refusal) = conditions.find_map(|condition| refusal(*condition, state)) {
+        return Admission::Deny(refusal);
+    }
+    let repeated = match rule.repeat {
+        Repeat::JoinLast => queue.join_last(command),
+        Repeat::JoinOrReplace => queue.join_or_replace(command),
+        Repeat::JoinOrQueue => queue.join_equal(command),
+        Repeat::JoinOrRefuse => queue.join_or_refuse(command),
+    };
+    match repeated {
+        Some(admission) => admission,
+        None if queue.is_free(command.kind(), queue.entries.len()) => Admission::Start,
+        None => Admission::Wait,
+    }
+}
+
+/// The refusal of a command that is denied under this condition, if the condition holds.
+fn refusal(condition: Condition, state: &VmState) -> Option<CommandRefusal> {
+    match condition {
+        Condition::StartUnreported => state
+            .start_unreported
+            .then_some(CommandRefusal::StartUnreported),
+        Condition::Gone => (state.phase == Phase::Gone).then_some(CommandRefusal::Gone),
+        Condition::MigratesAway => {
+            (state.role == Role::Source).then_some(CommandRefusal::MigratesAway)
+        }
+        Condition::AwaitsMigration => {
+            (state.role == Role::Target).then_some(CommandRefusal::AwaitsMigration)
+        }
+        Condition::NotArrived => (state.role == Role::Target
+            && state.incoming_migration != IncomingMigrationStage::Running)
+            .then_some(CommandRefusal::NotArrived),
+    }
+}
+
+impl<C> Queue<C> {
+    fn join_last(&self, command: &Command) -> Option<Admission> {
+        let last = self.last_of_same_kind(command)?;
+        Some(Admission::Join(last.id))
+    }
+
+    fn join_or_refuse(&self, command: &Command) -> Option<Admission> {
+        let last = self.last_of_same_kind(command)?;
+        Some(match last.command.is_equal(command) {
+            true => Admission::Join(last.id),
+            false => Admission::Deny(CommandRefusal::OtherArguments),
+        })
+    }
+
+    /// The last command that holds one of the resources of `command`, if both are of the same kind.
+    fn last_of_same_kind(&self, command: &Command) -> Option<&QueuedCommand<C>> {
+        let rule = command.kind().rule();
+        let mut newest_first = self.entries.iter().rev();
+        let last = newest_first.find(|entry| entry.holds_any(rule.holds))?;
+        (last.kind() == command.kind()).then_some(last)
+    }
+
+    fn join_equal(&self, command: &Command) -> Option<Admission> {
+        let mut entries = self.entries.iter();
+        let equal = entries.find(|entry| entry.command.is_equal(command))?;
+        Some(Admission::Join(equal.id))
+    }
+
+    fn join_or_replace(&self, command: &Command) -> Option<Admission> {
+        let same_kind = |entry: &&QueuedCommand<C>| entry.kind() == command.kind();
+        let running = self
+            .entries
+            .iter()
+            .find(|entry| entry.running && same_kind(entry));
+        let waiting = (self.entries.iter())
+            .find(|entry| !entry.running && entry.follows.is_none() && same_kind(entry));
+        let boot = running.filter(|entry| {
+            entry.is_boot && entry.command.synced_vmi_uid() == command.synced_vmi_uid()
+        });
+        let follower = boot.and_then(|boot| self.follower_of(boot.id));
+        match (boot, waiting, running) {
+            (Some(boot), ..) if follower.is_none() && boot.command.is_equal(command) => {
+                Some(Admission::Join(boot.id))
+            }
+            (Some(boot), _, _) => Some(Admission::Follow(boot.id)),
+            (None, Some(waiting), _) if waiting.command.is_equal(command) => {
+                Some(Admission::Join(waiting.id))
+            }
+            (None, Some(waiting), _) => Some(Admission::Replace(waiting.id)),
+            (None, None, Some(running)) if running.command.is_equal(command) => {
+                Some(Admission::Join(running.id))
+            }
+            _ => None,
         }
     }
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use libvirt::{DomainState, JobOperation, JobType, Reason, State, XmlKind, code};
 use tokio::time::Instant;
 
-use super::incoming_migration_stage::IncomingMigrationStage;
+use super::incoming_migration::IncomingMigrationStage;
 use super::kubevirt_metadata::now;
 use super::vm_context::VmContext;
-use super::vm_phase_and_migration_role::Role;
+use super::vm_phase::Role;
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 use crate::vm_events::VmEvent;
 

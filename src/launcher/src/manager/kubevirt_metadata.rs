@@ -12,8 +12,7 @@ use tokio::sync::watch;
 
 use crate::jobs::JobRecorder;
 pub(super) use crate::timestamp::now;
-use crate::vm_event_queue::VmEventSender;
-use crate::vm_events::VmEvent;
+use crate::vm_events::{VmEvent, VmEventSender};
 
 /// Maximum length in bytes of a message that may quote the guest. It is limited because each notification contains it.
 const MAX_MESSAGE_BYTES: usize = 900;

@@ -1,34 +1,30 @@
 //! The task that watches the VM: it receives events, reads the domain, updates the phase and notifies virt-handler.
 //! It never changes the domain.
 
-mod domain_notifications;
-mod observer_history;
-mod observer_snapshots;
-mod resync_after_lost_events;
-mod resync_backoff;
-mod watch_channel_updates;
-
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use domain::libvirt_spec::{DomainJson, DomainSpec};
+use futures_util::FutureExt;
+use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
-use observer_history::ObserverHistory;
 use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, sleep_until};
 
 use super::Identity;
 use super::alert_reporter::AlertReporter;
-use super::incoming_migration_stage::IncomingMigrationStage;
-use super::kubevirt_metadata::MetadataStore;
+use super::incoming_migration::IncomingMigrationStage;
+use super::kubevirt_metadata::{MetadataStore, now};
 use super::start_notification_acceptance::StartNotification;
 use super::vm_end_reason::EndReason;
-use super::vm_phase_and_migration_role::Phase;
+use super::vm_phase::Phase;
 use crate::guest_agent::{AgentLink, GuestInfoCache};
 use crate::jobs::VmEventsForJob;
-use crate::libvirt_client::{Client, Presence};
-use crate::notify::Notifier;
-use crate::vm_event_queue::VmEventReceiver;
-use crate::vm_events::VmEvent;
+use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
+use crate::notify::{Delivery, EventType, NotificationPolicy, Notifier, Publication, Receipt};
+use crate::vm_events::{VmEvent, VmEventReceiver};
 
 /// The observer: what its task depends on, and its state.
 pub(super) struct Observer {
@@ -251,4 +247,531 @@ fn is_end(event: &VmEvent) -> bool {
                 ..
             })
     )
+}
+
+// Builds notifications of the domain and hands them to the notifier, unless they have to wait for the end of a
+// migration.
+
+impl Observer {
+    /// Publishes a start with the domain as it was last read: libvirt answers queries about the domain only after the
+    /// start, and the notification has to be sent before.
+    fn publish_start(&self, publication: &Publication, history: &mut ObserverHistory) {
+        if !self.start_notification.is_unreported() {
+            return;
+        }
+        if let Some(spec) = history.spec() {
+            self.publish(DomainSnapshot::starting_up(spec), publication, history);
+            history.policy.observe_published(true);
+        }
+    }
+
+    /// Publishes the end of a domain that libvirt no longer knows, with the domain as it was last read.
+    fn publish_end(&self, history: &mut ObserverHistory) {
+        if let Some(spec) = history.spec() {
+            let ended = DomainSnapshot::shut_off(spec, history.end.reason());
+            self.publish(ended, &Publication::MODIFIED, history);
+        }
+    }
+
+    /// Publishes a snapshot, with KubeVirt's metadata if the publication asks for them.
+    fn publish(
+        &self,
+        snapshot: DomainSnapshot,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
+        let (metadata, version) = if publication.with_metadata {
+            self.metadata.to_publish()
+        } else {
+            Default::default()
+        };
+        self.notify(snapshot, metadata, publication, history);
+        // Last, because the launcher flushes the notifier and exits once its last metadata are marked.
+        if publication.with_metadata {
+            self.metadata.mark_published(version);
+        }
+    }
+
+    /// Notifies virt-handler, unless that would repeat the last notification.
+    fn notify(
+        &self,
+        snapshot: DomainSnapshot,
+        metadata: KubeVirtMetadata,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
+        let is_gone = snapshot.is_gone();
+        let alive = snapshot.presence() == Presence::Active;
+        let Identity {
+            namespace,
+            name,
+            uid,
+            ..
+        } = &self.identity;
+        let mut domain = snapshot.domain(namespace, name, uid, metadata);
+        self.alert_reporter.add_panic(&mut domain.status);
+        self.guest_info.add_to_notification(&mut domain.status);
+        let json = match domain.to_json() {
+            Ok(json) => json,
+            Err(error) => return log_encoding_error(&error),
+        };
+        let notification = Notification {
+            event_type: publication.event_type,
+            json,
+        };
+        let repeated = history.last_notification.receipt_of_equal(&notification);
+        let receipt = match repeated {
+            Some(receipt) => receipt,
+            None => {
+                self.log_notification(&domain, publication.event_type);
+                let json = match is_gone {
+                    true => with_deletion_timestamp(domain),
+                    false => Ok(notification.json.clone()),
+                };
+                let json = match json {
+                    Ok(json) => json,
+                    Err(error) => return log_encoding_error(&error),
+                };
+                let sent = self
+                    .notifier
+                    .domain_event(publication.event_type, alive, json);
+                history.last_notification = LastNotification::new(notification, sent.clone());
+                sent
+            }
+        };
+        if alive && self.start_notification.is_unreported() {
+            self.start_notification.observe(receipt);
+        }
+    }
+
+    fn log_notification(&self, domain: &DomainJson, event_type: EventType) {
+        tracing::info!(
+            event = event_type.as_str(),
+            status = %domain.status.status,
+            reason = domain.status.reason,
+            request = self.last_request.load(Ordering::Relaxed),
+            "domain {}",
+            self.identity.domain
+        );
+    }
+
+    /// Whether the notification that the domain does not exist has to wait for libvirt's event of that.
+    ///
+    /// Events that are handled late find the domain gone before its last event is handled. virt-handler would
+    /// forget the domain, and with it the end of a migration whose event is still to come.
+    fn awaits_deletion(&self, history: &ObserverHistory) -> bool {
+        self.deletes_domain_by_event && !history.policy.is_deleted()
+    }
+
+    /// Whether the notification of this snapshot has to wait for the end of the migration.
+    ///
+    /// virt-handler deletes a domain that has migrated, so it is notified of that state only with the end of the
+    /// migration, which follows within milliseconds. If libvirt's daemon dies during the switch to the target, the next
+    /// one reports a crash, for which virt-handler would fail the VMI. That state also waits until the target was
+    /// asked, and is dropped if the guest runs there.
+    fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
+        if snapshot.status != LifeCycle::Shutoff {
+            return false;
+        }
+        let Some(record) = self.metadata.current().migration else {
+            return false;
+        };
+        let has_ended = record.end_timestamp.is_some();
+        match snapshot.reason {
+            reason::MIGRATED => !has_ended,
+            // The migration may have ended after the snapshot was taken.
+            reason::CRASHED if self.job_events.is_stopped_for_switch() => {
+                !has_ended || !record.failed
+            }
+            _ => false,
+        }
+    }
+}
+
+/// virt-handler removes a domain with a deletion timestamp from its cache.
+fn with_deletion_timestamp(mut domain: DomainJson) -> serde_json::Result<Vec<u8>> {
+    domain.metadata.deletion_timestamp = Some(now());
+    domain.to_json()
+}
+
+fn log_encoding_error(error: &serde_json::Error) {
+    tracing::error!(reason = %error, "could not encode the domain");
+}
+
+// The last notification of the domain, which is not repeated. Pure.
+//
+// virt-handler reconciles the whole VMI for each notification, and libvirt sends up to three events for one change.
+
+/// The last notification to virt-handler, and whether virt-handler has accepted it.
+#[derive(Default)]
+pub(super) struct LastNotification(Option<(Notification, Receipt)>);
+
+/// A notification without the time at which it was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Notification {
+    pub(super) event_type: EventType,
+    /// The domain as JSON, without a deletion timestamp.
+    pub(super) json: Vec<u8>,
+}
+
+impl LastNotification {
+    pub(super) fn new(notification: Notification, receipt: Receipt) -> LastNotification {
+        LastNotification(Some((notification, receipt)))
+    }
+
+    /// The receipt of the last notification, if that is equal to `next` and was not lost.
+    pub(super) fn receipt_of_equal(&self, next: &Notification) -> Option<Receipt> {
+        let (last, receipt) = self.0.as_ref()?;
+        let is_lost = || {
+            let delivery = receipt.clone().now_or_never();
+            matches!(delivery, Some(Ok(Delivery::Lost) | Err(_)))
+        };
+        (last == next && !is_lost()).then(|| receipt.clone())
+    }
+}
+
+/// Timeout of a snapshot, which is three quick calls of libvirt. It is short because virt-handler must be notified of a
+/// shutdown in time, even if the daemon hangs.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of a snapshot after QEMU has exited without an event from libvirt: the daemon most likely hangs.
+const SNAPSHOT_TIMEOUT_AFTER_EXIT: Duration = Duration::from_millis(250);
+
+impl Observer {
+    /// The domain after an event. If libvirt gives no answer, the domain as last read where that suffices for the
+    /// event, else `None`.
+    async fn snapshot_after(
+        &self,
+        event: &VmEvent,
+        history: &mut ObserverHistory,
+    ) -> Option<DomainSnapshot> {
+        let has_exited = *event == VmEvent::QemuExited;
+        let timeout = if has_exited {
+            SNAPSHOT_TIMEOUT_AFTER_EXIT
+        } else {
+            SNAPSHOT_TIMEOUT
+        };
+        let snapshot = self.snapshot(timeout).await;
+        history.last_read_failed = snapshot.is_err();
+        match snapshot {
+            Ok(snapshot) => Some(snapshot),
+            Err(error) if has_exited => {
+                tracing::warn!(reason = error, "libvirt cannot be asked how QEMU ended");
+                let spec = history.spec()?;
+                Some(DomainSnapshot::shut_off(spec, history.end.reason()))
+            }
+            Err(error)
+                if matches!(
+                    event,
+                    VmEvent::Metadata | VmEvent::BackupEnded | VmEvent::GuestInfo
+                ) =>
+            {
+                tracing::warn!(reason = error, "the domain is reported as it was read last");
+                history.last_snapshot.clone()
+            }
+            Err(error) => {
+                tracing::error!(reason = error, "could not read the domain after an event");
+                None
+            }
+        }
+    }
+
+    async fn snapshot(&self, timeout: Duration) -> Result<DomainSnapshot, String> {
+        let defining = tokio::time::timeout(timeout, self.defining.lock());
+        let _defining = defining.await.map_err(|error| error.to_string())?;
+        let snapshot = self.client.snapshot(timeout).await;
+        snapshot.map_err(|error| error.to_string())
+    }
+}
+
+/// The answer of calls that notifications wait for, or an error after [`SNAPSHOT_TIMEOUT`].
+async fn with_snapshot_timeout<T>(
+    calls: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(SNAPSHOT_TIMEOUT, calls).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!(
+            "libvirt gave no answer within {SNAPSHOT_TIMEOUT:?}"
+        )),
+    }
+}
+
+/// The observer's state between events.
+#[derive(Default)]
+pub(super) struct ObserverHistory {
+    /// Whether the task has run before, so that events between its runs may be lost.
+    has_run: bool,
+    /// Decides which notifications follow from an event.
+    policy: NotificationPolicy,
+    /// The domain as it was last read, for notifications while libvirt gives no answer.
+    last_snapshot: Option<DomainSnapshot>,
+    /// The reason of the VM's end, if it is known before libvirt reports the end.
+    end: EndReason,
+    last_notification: LastNotification,
+    /// Whether the last attempt to read the domain failed.
+    last_read_failed: bool,
+    /// Whether the last resync published the domain, but not the disk errors for which it is paused.
+    is_pause_unreported: bool,
+    /// When to read the domain again, after a resync or a read after an event failed.
+    resync_backoff: ResyncBackoff,
+}
+
+impl ObserverHistory {
+    /// Logs a failed resync, and schedules the next attempt.
+    fn observe_resync(&mut self, result: Result<(), String>) {
+        if let Err(reason) = &result {
+            tracing::warn!(
+                reason,
+                "the domain could not be read after libvirt's events may have been lost"
+            );
+        }
+        self.resync_backoff.observe(result.is_ok());
+    }
+
+    /// The domain's spec as it was last read.
+    fn spec(&self) -> Option<Arc<DomainSpec>> {
+        self.last_snapshot.as_ref()?.spec.clone()
+    }
+}
+
+const DOMAIN_NOT_READ: &str = "the domain could not be read";
+
+impl Observer {
+    /// Publishes the domain as it is now, after events may have been lost. Is repeated later if libvirt gives no
+    /// answer.
+    async fn resync(&self, history: &mut ObserverHistory) {
+        let result = self.try_resync(history).await;
+        history.observe_resync(result);
+    }
+
+    /// Repeats the part of the resync that libvirt did not answer; what was published is not published again.
+    async fn retry_resync(&self, history: &mut ObserverHistory) {
+        if history.is_pause_unreported && !history.last_read_failed {
+            let result = self.report_pause(history).await;
+            history.observe_resync(result);
+        } else {
+            self.resync(history).await;
+        }
+    }
+
+    async fn try_resync(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = false;
+        let lost_events = self.lost_incoming_events().await?;
+        if lost_events.is_empty() {
+            history.last_read_failed = false;
+            self.observe(&VmEvent::Republish, history).await;
+            if history.last_read_failed {
+                return Err(DOMAIN_NOT_READ.to_owned());
+            }
+            return self.report_pause(history).await;
+        }
+        for (event, detail) in lost_events {
+            let domain = self.identity.domain.clone();
+            let event = VmEvent::Libvirt(Event::Lifecycle {
+                domain,
+                event,
+                detail,
+            });
+            history.last_read_failed = false;
+            self.observe(&event, history).await;
+            if history.last_read_failed {
+                return Err(DOMAIN_NOT_READ.to_owned());
+            }
+            self.update_incoming_stage(&event);
+        }
+        Ok(())
+    }
+
+    /// Sends the alert of disk errors that have paused the VM while events were lost.
+    async fn report_pause(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = true;
+        let is_paused = |snapshot: &&DomainSnapshot| {
+            snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
+        };
+        if let Some(snapshot) = history.last_snapshot.as_ref().filter(is_paused) {
+            let errors = with_snapshot_timeout(self.client.disk_errors(snapshot)).await?;
+            self.alert_reporter
+                .observe_pause(errors, &self.notifier)
+                .await;
+        }
+        history.is_pause_unreported = false;
+        Ok(())
+    }
+
+    /// The lost events of an incoming migration, derived from the domain's state.
+    async fn lost_incoming_events(&self) -> Result<Vec<(LifecycleEvent, Detail)>, String> {
+        let stage = *self.incoming_migration.borrow();
+        if !stage.is_under_way() {
+            return Ok(Vec::new());
+        }
+        let domain = with_snapshot_timeout(self.client.lookup_with_state()).await?;
+        Ok(stage.lost_events(domain.map(|(_, state)| state)))
+    }
+}
+
+/// The pause before the second attempt; each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The time of the next attempt, if one is needed.
+#[derive(Debug, Default)]
+struct ResyncBackoff(Option<Attempt>);
+
+#[derive(Debug)]
+struct Attempt {
+    at: Instant,
+    pause: Duration,
+}
+
+impl ResyncBackoff {
+    /// Schedules a first attempt, unless one is due already.
+    fn begin(&mut self) {
+        if self.0.is_none() {
+            self.observe(false);
+        }
+    }
+
+    /// Takes in the result of an attempt.
+    fn observe(&mut self, has_succeeded: bool) {
+        let last = self.0.take();
+        if has_succeeded {
+            return;
+        }
+        let pause = last.map_or(FIRST_PAUSE, |last| (last.pause * 2).min(LONGEST_PAUSE));
+        let at = Instant::now() + pause;
+        self.0 = Some(Attempt { at, pause });
+    }
+
+    /// Waits until the next attempt is due; for ever if none is needed.
+    async fn due(&self) {
+        match &self.0 {
+            Some(attempt) => sleep_until(attempt.at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// Updates the watch channels that other tasks read: the VM's phase, the link to the guest agent, and the stage of an
+// incoming migration.
+
+impl Observer {
+    /// Updates whether the guest agent can be asked, which takes a running guest. Each connection of the agent starts a
+    /// new session.
+    fn update_agent_link(&self, event: &VmEvent, snapshot: &DomainSnapshot) {
+        let running = snapshot.status == LifeCycle::Running;
+        let reachable = running && snapshot.is_agent_connected();
+        let connects = matches!(
+            event,
+            VmEvent::Libvirt(Event::AgentLifecycle {
+                connected: true,
+                ..
+            })
+        );
+        self.agent_link.send_if_modified(|link| {
+            let next = AgentLink {
+                reachable,
+                session: link.session + u64::from(connects),
+            };
+            std::mem::replace(link, next) != next
+        });
+    }
+
+    /// Updates the stage of a migration to this pod. Called after the event was published, because other tasks react to
+    /// the stage and publish more.
+    fn update_incoming_stage(&self, event: &VmEvent) {
+        if let VmEvent::Libvirt(event) = event {
+            self.incoming_migration.send_if_modified(|stage| {
+                let next = stage.observe(event);
+                std::mem::replace(stage, next) != next
+            });
+        }
+    }
+
+    fn update_phase(&self, presence: Presence) {
+        self.phase.send_if_modified(|state| {
+            let next = state.observe(presence);
+            std::mem::replace(state, next) != next
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn notification(json: &str) -> Notification {
+        Notification {
+            event_type: EventType::Modified,
+            json: json.into(),
+        }
+    }
+
+    fn last(json: &str) -> (LastNotification, oneshot::Sender<Delivery>) {
+        let (delivered, receipt) = oneshot::channel();
+        let last = LastNotification::new(notification(json), receipt.shared());
+        (last, delivered)
+    }
+
+    #[test]
+    fn equal_notification_is_not_repeated_unless_it_was_lost() {
+        let (last, delivered) = last("running");
+        assert!(last.receipt_of_equal(&notification("running")).is_some());
+        delivered.send(Delivery::Accepted).unwrap();
+        let receipt = last.receipt_of_equal(&notification("running")).unwrap();
+        assert_eq!(receipt.now_or_never(), Some(Ok(Delivery::Accepted)));
+    }
+
+    #[test]
+    fn notification_with_another_state_or_type_is_sent() {
+        let (last, _delivered) = last("running");
+        assert!(last.receipt_of_equal(&notification("paused")).is_none());
+        let added = Notification {
+            event_type: EventType::Added,
+            ..notification("running")
+        };
+        assert!(last.receipt_of_equal(&added).is_none());
+        let empty = LastNotification::default();
+        assert!(empty.receipt_of_equal(&notification("running")).is_none());
+    }
+
+    #[test]
+    fn lost_notification_is_repeated() {
+        let (lost, delivered) = last("running");
+        delivered.send(Delivery::Lost).unwrap();
+        assert!(lost.receipt_of_equal(&notification("running")).is_none());
+        let (dropped, delivered) = last("running");
+        drop(delivered);
+        assert!(dropped.receipt_of_equal(&notification("running")).is_none());
+    }
+
+    #[test]
+    fn pause_doubles_until_an_attempt_succeeds() {
+        let mut retry = ResyncBackoff::default();
+        let mut after = |has_succeeded| {
+            retry.observe(has_succeeded);
+            retry.0.as_ref().map(|next| next.pause.as_secs())
+        };
+        let pauses = [1, 2, 4, 8, 16, 30, 30].map(Some);
+        assert_eq!(pauses.map(|_| after(false)), pauses);
+        assert_eq!(after(true), None);
+        assert_eq!(after(false), Some(1));
+    }
+
+    #[test]
+    fn failed_reads_after_further_events_do_not_delay_an_attempt() {
+        let mut retry = ResyncBackoff::default();
+        retry.begin();
+        let first = retry.0.as_ref().map(|next| next.at);
+        assert!(first.is_some());
+        retry.begin();
+        assert_eq!(retry.0.as_ref().map(|next| next.at), first);
+    }
+
+    #[tokio::test]
+    async fn no_attempt_is_due_without_a_failure() {
+        let retry = ResyncBackoff::default();
+        let due = tokio::time::timeout(Duration::from_millis(10), retry.due());
+        assert!(due.await.is_err());
+    }
 }

@@ -12,9 +12,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::error::NbdError;
 use super::extent_batches::{ExtentBatches, MapKind};
-use super::qemu_nbd_client::NbdClient;
+use super::qemu_nbd_client::{NbdClient, NbdError};
 
 /// Size of the data in one message.
 const CHUNK_BYTES: u64 = 256 << 10;

@@ -2,12 +2,12 @@
 
 mod recording_virt_handler;
 
-use recording_virt_handler::RecordingVirtHandler;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tonic::Status;
 
 use super::*;
+use recording_virt_handler::RecordingVirtHandler;
 
 const RETRY_TIMES: RetryTimes = RetryTimes {
     first_pause: Duration::from_millis(10),
@@ -241,4 +241,25 @@ async fn slow_virt_handler_gets_the_newest_state_and_not_all_earlier_ones() {
     let sent = handler.notifications();
     assert!(sent.len() < 50, "{sent:?}");
     assert_eq!(sent.last().unwrap(), "MODIFIED 299");
+}
+
+#[test]
+fn warning_is_encoded_as_a_kubernetes_event() {
+    let involved = InvolvedObject {
+        name: "vm1".into(),
+        namespace: "default".into(),
+        uid: "1234".into(),
+    };
+    let encode = |severity: Severity| -> serde_json::Value {
+        let json = severity.event_json("HookDenied", "hook policy refuses", &involved);
+        serde_json::from_slice(&json).unwrap()
+    };
+    assert_eq!(encode(Severity::Normal)["type"], "Normal");
+    let json = encode(Severity::Warning);
+    assert_eq!(json["involvedObject"]["kind"], "VirtualMachineInstance");
+    assert_eq!(json["involvedObject"]["apiVersion"], "kubevirt.io/v1");
+    assert_eq!(json["involvedObject"]["uid"], "1234");
+    assert_eq!(json["type"], "Warning");
+    assert_eq!(json["reason"], "HookDenied");
+    assert!(json["metadata"]["creationTimestamp"].is_null());
 }

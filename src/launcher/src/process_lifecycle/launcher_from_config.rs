@@ -34,7 +34,7 @@ impl LauncherWithDaemons {
     ) -> anyhow::Result<LauncherWithDaemons> {
         init_dirs::initialize_disk_data(&config.paths)?;
         if config.libvirt_uri.is_none() {
-            libvirt_migration_hook_server::hook_link::install(config.serves_migration_hook())?;
+            libvirt_migration_hook_server::install_hook_link(config.serves_migration_hook())?;
         }
         let daemons = start_daemons(config, &identity).await?;
         let libvirt_uri = uri(config, daemons.as_ref());

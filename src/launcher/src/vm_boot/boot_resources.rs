@@ -1,34 +1,36 @@
 //! Prepares the resources of a boot: disks, cloud-init data, network, credentials, and facts about the node.
 
-mod cloud_init;
-mod error;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::cloud_init as data;
+use domain::cloud_init::{CloudInitData, CloudInitError, HookOutputError};
 use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
+use domain::driver_modes::DriverModeError;
 use domain::guest_agent_access_credentials::{Credential, agent_credentials};
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::{Disk, DomainSpec, Interface};
 use domain::migration::IncomingEdits;
-use domain::required_files::{RequiredFile, changed_blocks, required_files};
+use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
+use domain::secret_source::SecretError;
 use kubevirt_api::virtual_machine_options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 
-pub(crate) use cloud_init::CloudInitImage;
-pub(crate) use error::BootResourceError;
-
 use crate::blocking;
+use crate::blocking::NoAnswer;
 use crate::guest_agent::access_credentials;
 use crate::mounted_secrets::MountedSecrets;
 use crate::paths::Paths;
-use crate::vm_boot::disk_images::{self, DiskTools, DriverModeProbe};
-use crate::vm_boot::host_facts::IommuFd;
-use crate::vm_boot::image_volumes::ImageVolumes;
-use crate::vm_boot::network::PodNetworkSetup;
+use crate::sysfs_numa::Sysfs;
+use crate::vm_boot::cloud_init_image::CloudInitImageError;
+use crate::vm_boot::disk_images::{DiskImageError, DiskTools, DriverModeProbe};
+use crate::vm_boot::host_facts::{IommuFd, IommuFdError};
+use crate::vm_boot::image_volumes::{ImageVolumeError, ImageVolumes};
+use crate::vm_boot::network::{NetworkError, PodNetworkSetup};
+use crate::vm_boot::{cloud_init_image, disk_images};
 
 /// How long reading small files on the pod's volumes may take.
 pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -212,5 +214,100 @@ impl BootResources {
             disk_images::expand(&image_expansions(vmi, facts, &spec), &self.tools).await;
         }
         Ok(PreparedDisks { spec, cloud_init })
+    }
+}
+
+/// A resource of a boot could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum BootResourceError {
+    /// The files that the VMI's disks need could not be determined.
+    #[error(transparent)]
+    RequiredFile(#[from] RequiredFileError),
+    /// A disk image could not be made.
+    #[error(transparent)]
+    DiskImage(#[from] DiskImageError),
+    /// A disk's cache mode could not be chosen.
+    #[error(transparent)]
+    DriverMode(#[from] DriverModeError),
+    /// An image volume does not contain the expected image.
+    #[error(transparent)]
+    ImageVolume(#[from] ImageVolumeError),
+    /// The guest's network could not be prepared.
+    #[error("preparing the pod network failed: {0}")]
+    Network(#[from] NetworkError),
+    /// The cloud-init data are invalid or cannot be read.
+    #[error(transparent)]
+    CloudInit(#[from] CloudInitError),
+    /// The cloud-init data are invalid after the hooks.
+    #[error("cloud-init data after the hooks: {0}")]
+    HookedCloudInit(#[from] HookOutputError),
+    /// A secret with access credentials is not mounted.
+    #[error("access credentials: {0}")]
+    AccessCredentials(SecretError),
+    /// The cloud-init image could not be written.
+    #[error(transparent)]
+    CloudInitImage(#[from] CloudInitImageError),
+    /// libvirt's description of the new domain could not be parsed.
+    #[error("reading libvirt's description of the new domain: {0}")]
+    DomainDescription(String),
+    /// A device plugin has not handed over its iommufd.
+    #[error(transparent)]
+    IommuFd(#[from] IommuFdError),
+    /// A file system call timed out.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+}
+
+/// The content and path of a cloud-init image, which is written once the domain is defined.
+#[derive(Debug, Clone)]
+pub struct CloudInitImage {
+    /// The content, after the hooks.
+    pub data: CloudInitData,
+    /// The path that the domain's disk uses.
+    pub path: PathBuf,
+    /// Minimum size of the image in bytes.
+    pub min_bytes: u64,
+}
+
+impl BootResources {
+    /// The cloud-init data that the VMI asks for. Calls `tell` if a part of them is missing in a secret.
+    pub async fn cloud_init(
+        &self,
+        vmi: &Vmi,
+        tell: impl FnOnce(String),
+    ) -> Result<Option<CloudInitData>, BootResourceError> {
+        let (vmi, secrets) = (vmi.clone(), self.secrets.clone());
+        let read = move || {
+            let data = data::read(&vmi, &secrets)?;
+            Ok::<_, CloudInitError>((data, data::missing_secret_data(&vmi, &secrets)))
+        };
+        let (data, missing) =
+            blocking::file_call("reading cloud-init data", FILE_TIMEOUT, read).await??;
+        missing.map(tell);
+        Ok(data)
+    }
+
+    /// Writes the cloud-init image. `xml` is libvirt's description of the domain, if the domain is defined in this pod:
+    /// it has the addresses by which the guest finds tagged devices.
+    pub async fn write_cloud_init(
+        &self,
+        vmi: &Vmi,
+        xml: Option<&str>,
+        image: CloudInitImage,
+    ) -> Result<(), BootResourceError> {
+        let CloudInitImage {
+            mut data,
+            path,
+            min_bytes,
+        } = image;
+        if let Some(xml) = xml {
+            let spec = domain::domain_spec_from_xml::parse(xml)
+                .map_err(|error| BootResourceError::DomainDescription(error.to_string()))?;
+            if let Some(devices) = data::tagged_devices::metadata(vmi, &spec, &Sysfs::default()) {
+                data.devices_data = Some(devices);
+            }
+        }
+        data.complete(vmi);
+        Ok(cloud_init_image::write(&data, &path, min_bytes).await?)
     }
 }

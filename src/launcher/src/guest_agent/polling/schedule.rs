@@ -206,5 +206,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-#[path = "schedule_tests.rs"]
 mod tests;

@@ -87,7 +87,7 @@ impl RunningVm<Records> {
 
     fn files(&self) -> Vec<String> {
         let path = self.directory.path().join("vm1/bk1-2026-11-21_13-10-00");
-        let Ok(entries) = std::fs::read_dir(path) else {
+        let Ok(entries) = fs::read_dir(path) else {
             return Vec::new();
         };
         entries

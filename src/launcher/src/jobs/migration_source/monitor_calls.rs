@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{Domain, JobStats, JobType, State};
+use libvirt::{Domain, Event, HypervisorConnection, JobStats, JobType, State, Subscription};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::monitor::Action;
+use super::monitor::{Action, MigrationLimits};
+use crate::blocking;
 use crate::jobs::{JobError, domain_call};
 
 /// Timeout of queries, and of requests that QEMU answers at once.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Timeout of an abort, as in KubeVirt.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The pause before an abort is repeated: for a moment after the migrate call, libvirt has no job yet.
 const ABORT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -123,4 +123,65 @@ async fn abort(domain: &Arc<dyn Domain>) -> ActionResult {
 /// Whether libvirt has not started the job yet.
 fn is_too_early(error: &libvirt::Error) -> bool {
     error.is_operation_invalid() && error.message.contains("no job is active")
+}
+
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of queued events; further ones are dropped.
+const MAX_QUEUED_EVENTS: usize = 16;
+
+/// libvirt's events of iterations, if the monitor watches them.
+pub(super) struct IterationEvents {
+    received: mpsc::Receiver<()>,
+    subscription: Option<Subscription>,
+}
+
+impl IterationEvents {
+    /// Subscribes to the events, if the monitor watches iterations.
+    pub(super) async fn watch(
+        limits: MigrationLimits,
+        hypervisor: &Arc<dyn HypervisorConnection>,
+        domain: &str,
+    ) -> IterationEvents {
+        let (sender, received) = mpsc::channel(MAX_QUEUED_EVENTS);
+        if !limits.watches_iterations() {
+            return IterationEvents {
+                received,
+                subscription: None,
+            };
+        }
+        let domain = domain.to_owned();
+        let handler = move |event: Event| {
+            if matches!(&event, Event::MigrationIteration { domain: migrating, .. } if *migrating == domain)
+            {
+                let _ = sender.try_send(());
+            }
+        };
+        let hypervisor = Arc::clone(hypervisor);
+        let subscribe = move || hypervisor.subscribe(Box::new(handler));
+        let subscribed =
+            blocking::call("registering for iterations", SUBSCRIBE_TIMEOUT, subscribe).await;
+        let subscription = match subscribed {
+            Ok(Ok(subscription)) => Some(subscription),
+            other => {
+                tracing::error!(?other, "the iterations of the migration are not known");
+                None
+            }
+        };
+        IterationEvents {
+            received,
+            subscription,
+        }
+    }
+
+    /// Whether the events are received.
+    pub(super) fn is_watched(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    /// Waits for the next iteration; for ever if the events are not received.
+    pub(super) async fn next(&mut self) {
+        if self.received.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
 }

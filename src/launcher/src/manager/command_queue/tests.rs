@@ -13,10 +13,10 @@ use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::command_rules::{Resource, Rule};
-use super::super::incoming_migration_stage::IncomingMigrationStage;
+use super::super::command::{Resource, Rule};
+use super::super::incoming_migration::IncomingMigrationStage;
 use super::super::sync_request::SyncRequest;
-use super::super::vm_phase_and_migration_role::Role;
+use super::super::vm_phase::Role;
 use super::*;
 use crate::guest_agent::FreezeRequest;
 use crate::jobs::{

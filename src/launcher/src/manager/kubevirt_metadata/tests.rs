@@ -1,7 +1,7 @@
 //! When a record sends an event, and which records a later one may replace.
 
 use super::*;
-use crate::vm_event_queue::vm_event_queue;
+use crate::vm_events::vm_event_queue;
 
 #[test]
 fn only_a_change_sends_an_event() {

@@ -14,7 +14,7 @@ use libvirt::{Affect, Domain};
 use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
 use crate::manager::command_error::CommandError;
-use crate::manager::devices_refused_by_hooks::{DeviceKey, DeviceKind};
+use crate::manager::tracked_devices::{DeviceKey, DeviceKind};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::read_domain_xml::{read_definition, read_live_domain};
+use super::{read_definition, read_live_domain};
 use crate::libvirt_client::COMMAND;
 use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;

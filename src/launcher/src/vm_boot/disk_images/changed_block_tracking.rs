@@ -5,8 +5,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use super::pending_image::PendingImage;
-use super::pending_qcow2_image::{PendingQcow2Image, Qcow2Image};
+use super::qemu_img::{PendingImage, PendingQcow2Image, Qcow2Image};
 use super::{DiskImageError, DiskTools, qemu_img};
 use crate::{blocking, untrusted_file};
 

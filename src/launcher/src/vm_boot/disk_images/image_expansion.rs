@@ -10,7 +10,7 @@ use std::time::Duration;
 use domain::disk_expansion::ImageExpansion;
 use domain::driver_modes::DirectIoProbe;
 
-use super::qcow2_virtual_size::qcow2_size;
+use super::qemu_img::qcow2_size;
 use super::{DiskImageError, DiskTools, DriverModeProbe, qemu_img};
 use crate::blocking;
 

@@ -76,7 +76,7 @@ async fn empty_disk_is_made_once_and_keeps_its_content() {
     assert_eq!((info.format.as_str(), info.virtual_size), ("qcow2", GIB));
     assert_eq!(
         fs::metadata(&image).unwrap().uid(),
-        crate::atomic_file::tests::expected_owner()
+        atomic_file::tests::expected_owner()
     );
 
     fs::write(&image, "the guest's").unwrap();

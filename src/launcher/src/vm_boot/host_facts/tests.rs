@@ -1,9 +1,11 @@
 //! Tests of host facts: network information, volume modes, devices and CPUs.
+
 use std::collections::BTreeSet;
+use std::fs;
 
 use domain::convert::VolumeModeLookup;
 
-use super::network_info::NETWORK_INFO_POLL_INTERVAL;
+use super::NETWORK_INFO_POLL_INTERVAL;
 use super::*;
 
 #[tokio::test]
@@ -19,7 +21,7 @@ async fn late_network_information_is_waited_for() {
         };
         let wait = async {
             wait_for_network_info(&file).await.unwrap();
-            network_info::read_network_info(&file).is_some()
+            read_network_info(&file).is_some()
         };
         let (is_there, ()) = tokio::join!(wait, kubelet);
         if is_there {
@@ -66,4 +68,53 @@ fn regular_file_is_not_a_device() {
 #[test]
 fn cpuset_is_not_empty() {
     assert!(!cpuset().is_empty());
+}
+
+fn volume(path: &str, is_block: bool) -> BlockSizeLookup {
+    BlockSizeLookup {
+        path: path.into(),
+        is_block,
+    }
+}
+
+#[test]
+fn files_have_sizes_and_other_paths_give_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("disk.img");
+    fs::write(&file, "").unwrap();
+    let sizes = read_block_sizes(&volume(file.to_str().unwrap(), false)).unwrap();
+    assert!(sizes.logical.is_power_of_two() && sizes.logical == sizes.physical);
+    let problem = read_block_sizes(&volume("/nonexistent", false)).unwrap_err();
+    assert!(problem.contains("/nonexistent"), "{problem}");
+    let problem = read_block_sizes(&volume("/dev/null", true)).unwrap_err();
+    assert!(problem.contains("not a block device"), "{problem}");
+}
+
+#[test]
+fn cgroup_v2_is_read_before_cgroup_v1() {
+    let root = tempfile::tempdir().unwrap();
+    let sysfs = Sysfs::at(root.path());
+    assert_eq!(cgroup_cpus(&sysfs), [0u32; 0]);
+    let v1 = root.path().join("fs/cgroup/cpuset");
+    fs::create_dir_all(&v1).unwrap();
+    fs::write(v1.join("cpuset.cpus"), "4-5\n").unwrap();
+    assert_eq!(cgroup_cpus(&sysfs), [4, 5]);
+    let v2 = root.path().join("fs/cgroup/cpuset.cpus.effective");
+    fs::write(v2, "6\n").unwrap();
+    assert_eq!(cgroup_cpus(&sysfs), [6]);
+}
+
+#[test]
+fn empty_network_information_is_not_malformed() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let parse = |text: &str| {
+        fs::write(file.path(), text).unwrap();
+        parse_network_info(file.path())
+    };
+    assert!(parse("").is_none());
+    assert!(parse("\n").is_none());
+    assert!(parse("{").unwrap().is_err());
+    assert!(!has_network_info(file.path()));
+    assert!(parse(r#"{"interfaces":[]}"#).unwrap().is_ok());
+    assert!(has_network_info(file.path()));
 }

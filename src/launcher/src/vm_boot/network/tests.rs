@@ -145,7 +145,6 @@ const BRIDGE_BINDING_LINKS: &str = "
     ip addr add 169.254.75.10/32 dev k6t-eth0
     ip link add eth0-nic type veth peer name other
     ip link set eth0-nic mtu 1400";
-
 const CREATE_BRIDGE_AGAIN: &str = "
     ip link del k6t-eth0
     ip link add k6t-eth0 type bridge

@@ -7,15 +7,11 @@
 //!       └──────── patience over ──▶ a larger remainder is acceptable, the patience shrinks
 //! ```
 
-mod acceptable_remainder;
-mod remainder_window;
-
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use kubevirt_api::migration_options::StallDetectorOptions;
-
-use acceptable_remainder::AcceptableRemainder;
-use remainder_window::RemainderWindow;
 
 use super::{AbortCause, Action, MAX_DOWNTIME_MS, MigrationLimits, MigrationMode, Sample};
 
@@ -243,4 +239,110 @@ impl StallWatch {
 )]
 fn scaled(value: u64, factor: f64) -> u64 {
     (value as f64 * factor) as u64
+}
+
+/// The smallest remainders at the beginning of iterations, inside the window and before it.
+#[derive(Debug)]
+struct RemainderWindow {
+    /// The length of the window in milliseconds.
+    window_ms: u64,
+    /// IterationEvents inside the window, each with a smaller remainder than the one before.
+    recent: VecDeque<Iteration>,
+    /// The iteration with the smallest remainder before the window.
+    earlier: Option<Iteration>,
+}
+
+impl RemainderWindow {
+    /// An empty window of this length.
+    fn new(window_ms: u64) -> RemainderWindow {
+        RemainderWindow {
+            window_ms,
+            recent: VecDeque::new(),
+            earlier: None,
+        }
+    }
+
+    /// The length of the window in milliseconds.
+    fn window_ms(&self) -> u64 {
+        self.window_ms
+    }
+
+    /// Moves the window to this iteration, and adds the iteration.
+    fn observe(&mut self, iteration: Iteration) {
+        while let Some(oldest) = self.recent.front().copied() {
+            if iteration.elapsed_ms.saturating_sub(oldest.elapsed_ms) < self.window_ms {
+                break;
+            }
+            self.recent.pop_front();
+            let known = self.earlier.map(|earlier| earlier.remaining);
+            if known.is_none_or(|known| oldest.remaining < known) {
+                self.earlier = Some(oldest);
+            }
+        }
+        // A larger remainder than an earlier one is never the smallest, so it is not stored.
+        let before = self.recent.back().map(|last| last.remaining);
+        let is_above = self
+            .earlier
+            .is_some_and(|earlier| iteration.remaining > earlier.remaining);
+        if !is_above && before.is_none_or(|before| iteration.remaining < before) {
+            self.recent.push_back(iteration);
+        }
+    }
+
+    /// Whether the remainder is not smaller than the smallest before the window by this fraction of it.
+    fn is_stalled(&self, remaining: u64, margin: f64) -> bool {
+        self.earlier
+            .is_some_and(|earlier| remaining >= scaled(earlier.remaining, 1.0 - margin))
+    }
+
+    /// The smallest remainder, inside the window or before it.
+    fn smallest(&self) -> Option<u64> {
+        let iterations = self.recent.iter().chain(&self.earlier);
+        iterations.map(|iteration| iteration.remaining).min()
+    }
+}
+
+/// The remainder that is small enough to complete a stalled migration.
+#[derive(Debug)]
+struct AcceptableRemainder {
+    bytes: u64,
+    /// Remainders of iterations since the stall was recognized, without those that became acceptable; the smallest
+    /// first.
+    remainders: BinaryHeap<Reverse<u64>>,
+    /// How long to wait for an acceptable remainder, in milliseconds.
+    patience_ms: u64,
+    /// When the patience is over, in milliseconds since the beginning of the migration.
+    patience_end_ms: u64,
+}
+
+impl AcceptableRemainder {
+    /// The acceptable remainder of a stall that was recognized at the beginning of `iteration`.
+    fn new(bytes: u64, iteration: Iteration, patience_ms: u64) -> AcceptableRemainder {
+        AcceptableRemainder {
+            bytes,
+            remainders: BinaryHeap::new(),
+            patience_ms,
+            patience_end_ms: iteration.elapsed_ms.saturating_add(patience_ms),
+        }
+    }
+
+    /// The acceptable remainder in bytes.
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds an iteration. When the patience is over, the smallest remainder in the heap becomes the acceptable one, and
+    /// the patience is multiplied by `patience_decay`. The new remainder is normally larger than the one before, since
+    /// an iteration with a smaller remainder completes the migration.
+    fn add_iteration(&mut self, iteration: Iteration, patience_decay: f64) {
+        self.remainders.push(Reverse(iteration.remaining));
+        if iteration.elapsed_ms < self.patience_end_ms {
+            return;
+        }
+        if let Some(Reverse(next)) = self.remainders.pop() {
+            self.bytes = next;
+            self.patience_ms = scaled(self.patience_ms, patience_decay);
+            self.patience_end_ms = iteration.elapsed_ms.saturating_add(self.patience_ms);
+        }
+    }
 }

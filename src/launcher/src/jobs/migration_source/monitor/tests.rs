@@ -216,3 +216,61 @@ fn failed_abort_is_repeated() {
             .all(|(_, action)| matches!(action, Action::Abort(_)))
     );
 }
+
+/// The values that are set in samples of one second, if each is set at once.
+fn values(mut ramp: DowntimeRamp, iteration: impl Fn(u64) -> Option<u64>) -> Vec<(u64, u64)> {
+    let mut values = Vec::new();
+    for second in 0..200 {
+        let elapsed = Duration::from_secs(second);
+        if let Some(value) = ramp.due(elapsed, iteration(second)) {
+            ramp.is_set(value, elapsed);
+            values.push((second, value));
+        }
+    }
+    values
+}
+
+#[test]
+fn defaults_are_seven_steps_from_150_ms_after_the_third_iteration() {
+    let ramp = DowntimeRamp::tuned(DowntimeTuning::default(), 900);
+    let expected = [
+        (0, 150),
+        (20, 257),
+        (30, 364),
+        (40, 471),
+        (50, 578),
+        (60, 685),
+        (70, 792),
+        (80, 899),
+        (90, 900),
+    ];
+    assert_eq!(values(ramp, |second| Some(second / 10 + 1)), expected);
+    assert_eq!(values(ramp, |_| None), [(0, 150)]);
+}
+
+#[test]
+fn sent_values_replace_defaults_and_stay_in_their_bounds() {
+    let tuning = DowntimeTuning {
+        initial_ms: Some(100),
+        steps: Some(2),
+        start_after_iteration: Some(0),
+        cooldown_seconds: Some(5),
+    };
+    let ramp = DowntimeRamp::tuned(tuning, 300);
+    assert_eq!(values(ramp, |_| Some(0)), [(0, 100), (5, 200), (10, 300)]);
+    let invalid = DowntimeTuning {
+        initial_ms: Some(5000),
+        steps: Some(-3),
+        start_after_iteration: Some(-1),
+        cooldown_seconds: Some(i32::MIN),
+    };
+    assert_eq!(
+        values(DowntimeRamp::tuned(invalid, 300), |_| Some(9)),
+        [(0, 300)]
+    );
+}
+
+#[test]
+fn a_hooks_value_is_set_once() {
+    assert_eq!(values(DowntimeRamp::constant(50), |_| Some(9)), [(0, 50)]);
+}

@@ -10,7 +10,7 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
         assert!(!is_prebuilt, "scripts/setup installs virtlogd");
         // Not by `eprintln!`, whose output the test harness captures.
         let line = "*** NOT TESTED: virtlogd's death: this machine lacks virtlogd ***\n";
-        return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+        return io::Write::write_all(&mut io::stderr(), line.as_bytes()).unwrap();
     };
     let log = paths.vmi_private().join("virt-serial0-log");
     fs::create_dir_all(paths.vmi_private()).unwrap();
@@ -44,7 +44,7 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
     signal(second, "KILL");
     eventually(|| logger.daemon.pid().is_some_and(|pid| pid != second)).await;
     eventually(|| {
-        broken_qemu_log_pipes::broken_pipes(Path::new(&format!("/proc/{}", qemu_pid(paths))))
+        qemu_log::broken_pipes(Path::new(&format!("/proc/{}", qemu_pid(paths))))
             .unwrap()
             .is_empty()
     })

@@ -1,6 +1,6 @@
 //! Property tests of the queue.
 
-use super::super::admission::refusal;
+use super::super::refusal;
 use super::*;
 
 #[derive(Debug, Clone)]

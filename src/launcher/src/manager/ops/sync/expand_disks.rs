@@ -13,7 +13,7 @@ use libvirt::{BlockInfo, BlockSize, Domain};
 use crate::blocking;
 use crate::libvirt_client::{COMMAND, QUICK};
 use crate::manager::command_error::CommandError;
-use crate::manager::disk_capacities::DiskCapacities;
+use crate::manager::tracked_devices::DiskCapacities;
 use crate::manager::vm_context::VmContext;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 use crate::vm_boot::disk_images;

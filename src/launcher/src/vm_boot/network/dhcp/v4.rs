@@ -215,5 +215,4 @@ fn encode_classless_routes(routes: &[Route]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "v4_tests.rs"]
 mod tests;

@@ -154,5 +154,4 @@ fn put(message: &mut Vec<u8>, code: u16, value: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "v6_tests.rs"]
 mod tests;

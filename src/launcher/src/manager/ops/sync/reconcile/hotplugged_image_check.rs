@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::change_results::Wait;
+use super::Wait;
 use crate::blocking;
 use crate::manager::command_error::CommandError;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
