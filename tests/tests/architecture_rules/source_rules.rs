@@ -74,6 +74,37 @@ fn count_unsafe(source: &str) -> usize {
     source.lines().map(in_line).sum()
 }
 
+/// Directories with files `x/mod.rs` from before the rule that a module's file is `x.rs`.
+const WITH_MOD_FILES: [&str; 7] = [
+    "src/domain/src",
+    "src/hook-host/src/collect",
+    "src/hook-host/src/invoke",
+    "src/hook-host/src/serve",
+    "src/hook-host/src/wasm",
+    "src/kubevirt-api/src",
+    "src/launcher/src/process_lifecycle",
+];
+
+#[test]
+fn a_modules_file_is_beside_its_directory() {
+    let mut found = Vec::new();
+    for (_, member) in members() {
+        let src = member.directory.join("src");
+        if !src.starts_with(workspace().join("src")) {
+            continue;
+        }
+        let files = sources(&src).into_iter().map(|(file, _)| file);
+        let files = files.filter(|file| file.ends_with("mod.rs"));
+        found.extend(files.map(|file| file.strip_prefix(workspace()).unwrap().to_owned()));
+    }
+    for directory in WITH_MOD_FILES {
+        let count = found.len();
+        found.retain(|file| !file.starts_with(directory));
+        assert!(found.len() < count, "{directory} has no mod.rs any more");
+    }
+    assert!(found.is_empty(), "to be x.rs beside x/: {found:?}");
+}
+
 /// Everything else of the hook host calls modules through `HookBody`, and its policy knows descriptions.
 #[test]
 fn wasmtime_is_named_only_in_the_hook_hosts_module_wasm() {
