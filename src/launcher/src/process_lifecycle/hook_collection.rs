@@ -48,8 +48,8 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
     Ok(chain)
 }
 
-/// The versions that are compared with `requires` of hooks. libvirt's is that of the library, because no daemon runs
-/// yet.
+/// The versions that are compared with `requires` of hooks. libvirt's is that of the library, because the daemons
+/// start meanwhile.
 fn versions(kubevirt: KubeVirtVersion) -> HostVersions {
     let libvirt = libvirt::library_version();
     let libvirt =

@@ -1,4 +1,4 @@
-//! Builds the launcher from its configuration: starts the daemons, and composes the rest.
+//! Starts the daemons and builds the launcher, as its configuration says.
 
 use std::sync::{Arc, Once};
 
@@ -26,17 +26,14 @@ use crate::{init_dirs, libvirt_migration_hook_server};
 const KUBEVIRT_VERSION_UNCERTAIN: &str = "KubeVirtVersionUncertain";
 
 impl LauncherWithDaemons {
-    /// Starts daemons and tasks in the order that KubeVirt expects. When it returns, the launcher is ready.
+    /// Starts tasks in the order that KubeVirt expects. When it returns, the launcher is ready.
     pub(super) async fn build(
         config: &Config,
         identity: Identity,
         hooks: Arc<dyn Hooks>,
+        daemons: Option<Daemons>,
     ) -> anyhow::Result<LauncherWithDaemons> {
         init_dirs::initialize_disk_data(&config.paths)?;
-        if config.libvirt_uri.is_none() {
-            libvirt_migration_hook_server::install_hook_link(config.serves_migration_hook())?;
-        }
-        let daemons = start_daemons(config, &identity).await?;
         let libvirt_uri = uri(config, daemons.as_ref());
         let composition = Composition {
             paths: config.paths.clone(),
@@ -91,10 +88,16 @@ fn report_unreviewed(hypervisor: &dyn HypervisorConnection) {
     }
 }
 
-async fn start_daemons(config: &Config, identity: &Identity) -> anyhow::Result<Option<Daemons>> {
+/// Starts libvirt's daemons; `None` if the launcher uses daemons that run already (`--libvirt-uri`).
+pub(super) async fn start_daemons(
+    config: &Config,
+    identity: &Identity,
+) -> anyhow::Result<Option<Daemons>> {
     if config.libvirt_uri.is_some() {
         return Ok(None);
     }
+    // Before the daemons, which look for the hook when they start.
+    libvirt_migration_hook_server::install_hook_link(config.serves_migration_hook())?;
     let environment = |name: &str| std::env::var(name).ok();
     let filters = &config.flags.libvirt_log_filters;
     let daemons = DaemonsConfig {

@@ -3,6 +3,7 @@
 
 mod composition;
 mod hook_collection;
+mod hooks_beside_daemons;
 mod launcher_from_config;
 mod lifetime_driver;
 mod refused_start;
@@ -10,7 +11,7 @@ mod shutdown;
 mod shutdown_hooks;
 mod standalone_vmi;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, bail};
 use kubevirt_api::vmi::Vmi;
@@ -52,47 +53,68 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
         Ok(lock) => lock,
         Err(error) => return Err(refuse(error.into(), &signal).await),
     };
-    let hooks = tokio::select! {
-        hooks = prepare_and_collect_hooks(&config, &identity) => hooks,
-        _ = signal.wait_for(|signalled| *signalled) => return Ok(()),
-    };
-    let hooks = match hooks {
-        Ok(hooks) => hooks,
-        Err(error) => return Err(refuse(error, &signal).await),
-    };
-    let shutdown_hooks = ShutdownHooks::new(Arc::clone(&hooks), identity.clone());
+    if let Err(error) = prepare(&config) {
+        return Err(refuse(error, &signal).await);
+    }
+    // Set when the hooks are collected: from then on they are told of the end.
+    let shutdown_hooks = OnceLock::new();
     let launcher = tokio::select! {
-        launcher = LauncherWithDaemons::build(&config, identity.clone(), hooks) => Some(launcher),
+        launcher = start(&config, &identity, &shutdown_hooks) => Some(launcher),
         _ = signal.wait_for(|signalled| *signalled) => None,
     };
     let ending = match launcher {
-        Some(Ok(launcher)) => {
+        Some(Ok((launcher, shutdown_hooks))) => {
             launcher
                 .run(&config, standalone, signal, &shutdown_hooks)
                 .await
         }
         Some(Err(error)) => {
-            shutdown_hooks.start();
+            if let Some(hooks) = shutdown_hooks.get() {
+                hooks.start();
+            }
             Err(refuse(error, &signal).await)
         }
         None => Ok(Ending::Clean),
     };
     // Runs them if the launcher was not built or failed; otherwise they have run.
-    shutdown_hooks.finish().await;
+    if let Some(hooks) = shutdown_hooks.get() {
+        hooks.finish().await;
+    }
     result_of(ending?)
 }
 
-/// What comes before libvirt's daemons are started.
-async fn prepare_and_collect_hooks(
-    config: &Config,
-    identity: &Identity,
-) -> anyhow::Result<Arc<dyn Hooks>> {
+/// What comes before hooks are collected and libvirt's daemons are started.
+fn prepare(config: &Config) -> anyhow::Result<()> {
     init_dirs::initialize(&config.paths)?;
     if config.flags.simulate_crash {
         bail!("simulated crash, as --simulate-crash asks for");
     }
-    let hooks = hook_collection::collect(config, &identity.namespace).await?;
-    Ok(Arc::new(hooks))
+    Ok(())
+}
+
+/// Collects the hooks while the daemons start, and builds the launcher.
+async fn start(
+    config: &Config,
+    identity: &Identity,
+    shutdown_hooks: &OnceLock<ShutdownHooks>,
+) -> anyhow::Result<(LauncherWithDaemons, ShutdownHooks)> {
+    let collection = async {
+        let hooks = hook_collection::collect(config, &identity.namespace).await?;
+        let hooks: Arc<dyn Hooks> = Arc::new(hooks);
+        let new = || ShutdownHooks::new(Arc::clone(&hooks), identity.clone());
+        let shutdown_hooks = shutdown_hooks.get_or_init(new).clone();
+        Ok((hooks, shutdown_hooks))
+    };
+    let start = launcher_from_config::start_daemons(config, identity);
+    let end = async |daemons: Option<Daemons>| {
+        if let Some(daemons) = daemons {
+            daemons.shutdown().await;
+        }
+    };
+    let ((hooks, shutdown_hooks), daemons) =
+        hooks_beside_daemons::both(collection, start, end).await?;
+    let launcher = LauncherWithDaemons::build(config, identity.clone(), hooks, daemons).await?;
+    Ok((launcher, shutdown_hooks))
 }
 
 /// Tells virt-handler that the VM is not started because the launcher's configuration is invalid.
