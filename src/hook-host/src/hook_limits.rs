@@ -34,7 +34,7 @@ pub struct Limits {
     /// Maximum CPU time to compile one module, per CPU that may be used: 30 s, and 120 s in debug builds, whose compiler
     /// needs four times as long or more.
     pub compile_cpu_time: Duration,
-    /// Maximum memory of the compile child, in bytes: 1 GiB.
+    /// Maximum memory of a compile child, and of all that run at once together, in bytes: 1 GiB.
     pub compile_memory: usize,
     /// Maximum number of threads of the compile child, and at most one per CPU: 4. More threads gain
     /// little, and each needs its own memory.

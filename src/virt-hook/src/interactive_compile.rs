@@ -353,6 +353,8 @@ pub(crate) fn module_file_size(path: &Path) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use hook_host::wasm::CompileLimit;
+
     use super::*;
 
     #[test]
@@ -360,7 +362,7 @@ mod tests {
         let error = LoadError::Compile {
             path: "ticket.wasm".into(),
             size: 7,
-            source: CompileError::LimitExceeded("600s".to_owned()),
+            source: CompileError::LimitExceeded(CompileLimit::Time("600s".to_owned())),
         };
         let text = explain(error).to_string();
         assert!(

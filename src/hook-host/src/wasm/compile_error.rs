@@ -20,7 +20,7 @@ pub enum CompileError {
     #[error(
         "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
     )]
-    LimitExceeded(String),
+    LimitExceeded(CompileLimit),
     /// The compile child cannot be confined, and the limits do not permit to compile without.
     #[error(
         "it is not compiled, because the kernel or the container does not let its compiler be confined: seccomp ({0}); let the \
@@ -49,4 +49,15 @@ pub enum CompileError {
         /// The text on its standard error.
         stderr: String,
     },
+}
+
+/// A limit of the compile child, as text with its value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompileLimit {
+    /// The limit on processor time, or the deadline.
+    #[error("{0}")]
+    Time(String),
+    /// The limit on memory, or on the size of the code.
+    #[error("{0}")]
+    Memory(String),
 }

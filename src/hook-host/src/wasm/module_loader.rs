@@ -1,15 +1,17 @@
 //! Loads modules: checks, compiles, links and describes them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use wasmtime::component::Linker;
 
 use super::artifact_cache::ArtifactCache;
+use super::compile_memory::CompileMemory;
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::engine_host::EngineHost;
 use super::epoch_thread::EpochThread;
@@ -35,6 +37,9 @@ pub(super) struct LoaderState {
     pub(super) machine: TargetMachine,
     pub(super) precompiled: OnceCell<PrecompiledDirs>,
     pub(super) artifacts: OnceCell<ArtifactCache>,
+    pub(super) compile_memory: CompileMemory,
+    /// A lock for each digest whose code is being got, so that equal modules are compiled once.
+    modules: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     load_context: OnceCell<LoadContext>,
 }
 
@@ -75,6 +80,8 @@ impl Loader {
 
     fn with(options: LoadOptions, machine: TargetMachine) -> Self {
         Self(Arc::new(LoaderState {
+            compile_memory: CompileMemory::new(options.limits.compile_memory),
+            modules: Mutex::default(),
             options,
             machine,
             precompiled: OnceCell::new(),
@@ -136,6 +143,13 @@ impl Loader {
             ModuleFile::with_checked_header(sealed.file(), path, pin, self.max_size()).await?;
         source.sealed = Some(sealed);
         self.load_module(&source, name).await
+    }
+
+    /// The lock of all modules with this digest.
+    pub(super) fn lock_of_modules(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let modules = self.0.modules.lock();
+        let mut modules = modules.unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(modules.entry(digest.to_owned()).or_default())
     }
 
     pub(super) fn max_size(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! Gets the machine code of a module: precompiled in the image, cached, or compiled now.
 
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -7,8 +8,9 @@ use wasmtime::component::Component;
 
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
-use super::compile_error::CompileError;
-use super::compile_job::CompileJob;
+use super::compile_error::{CompileError, CompileLimit};
+use super::compile_job::{CompileJob, CompileOutcome};
+use super::compile_memory::CompileMemoryShare;
 use super::compile_module;
 use super::function_code_cache::FunctionFiles;
 use super::load_error::LoadError;
@@ -16,6 +18,7 @@ use super::loaded_module::{CodeOrigin, Module};
 use super::module_file_checks::ModuleFile;
 use super::module_loader::Loader;
 use super::precompiled_dirs::PrecompiledDirs;
+use crate::Limits;
 
 /// The machine code of a module, with the module's digest.
 pub(super) struct LoadedCode {
@@ -57,6 +60,8 @@ impl Loader {
             });
         }
         let artifacts = self.artifacts().await?;
+        let lock = self.lock_of_modules(&digest);
+        let _compiling = lock.lock().await;
         if artifacts.has_module(&digest) {
             let host = &self.load_context(source.path).await?.host;
             let name = artifact_name(&digest, &host.engine);
@@ -82,7 +87,6 @@ impl Loader {
         artifacts: &ArtifactCache,
     ) -> Result<LoadedCode, LoadError> {
         let partial = artifacts.create_partial()?;
-        let options = &self.0.options;
         let sealed = source.seal(self.max_size()).await?;
         source.check_pin(sealed.digest())?;
         let functions = self.function_files(source.path);
@@ -94,7 +98,7 @@ impl Loader {
         };
         let started = Instant::now();
         let compiling = async {
-            let compiled = compile_module::compile(&options.compiler, job, &options.limits).await;
+            let compiled = self.compile_in_shared_memory(job, source.size).await;
             (compiled, started.elapsed())
         };
         let ((compiled, took), load_context) =
@@ -129,6 +133,35 @@ impl Loader {
             component,
             origin,
         })
+    }
+
+    /// Compiles a module of `size` bytes with its share of the memory. If that is not enough, compiles it again with all
+    /// of the memory, so that what can be compiled does not depend on other modules.
+    async fn compile_in_shared_memory(
+        &self,
+        job: CompileJob<'_>,
+        size: u64,
+    ) -> Result<CompileOutcome, CompileError> {
+        let (compiler, limits) = (&self.0.options.compiler, &self.0.options.limits);
+        let within = |share: &CompileMemoryShare<'_>| Limits {
+            compile_memory: share.bytes,
+            ..limits.clone()
+        };
+        let share = self.0.compile_memory.share(size).await;
+        let compiled = compile_module::compile(compiler, job, &within(&share)).await;
+        let needs_more = matches!(
+            compiled,
+            Err(CompileError::LimitExceeded(CompileLimit::Memory(_)))
+        );
+        if share.is_whole || !needs_more {
+            return compiled;
+        }
+        drop(share);
+        let whole = self.0.compile_memory.whole().await;
+        let emptied = job.artifact.set_len(0);
+        let emptied = emptied.and_then(|()| (&*job.artifact).rewind());
+        emptied.map_err(|error| CompileError::NotWritten(error.to_string()))?;
+        compile_module::compile(compiler, job, &within(&whole)).await
     }
 
     fn function_files(&self, module: &Path) -> Option<FunctionFiles> {

@@ -13,7 +13,7 @@ use tokio::net::unix::pipe;
 
 use super::COMPILE_ARG;
 use super::compile_child::{ChildLimits, ChildReport};
-use super::compile_error::CompileError;
+use super::compile_error::{CompileError, CompileLimit};
 use super::compile_job::{CompileJob, CompileOutcome};
 use crate::Limits;
 
@@ -82,7 +82,11 @@ pub(super) async fn wait_for_child(
     };
     let stderr = tokio::time::timeout(deadline, read_stderr(&mut child.0)).await;
     let stderr = match stderr {
-        Err(_) => return Err(CompileError::LimitExceeded(format!("{deadline:?}"))),
+        Err(_) => {
+            return Err(CompileError::LimitExceeded(CompileLimit::Time(format!(
+                "{deadline:?}"
+            ))));
+        }
         Ok(stderr) => stderr.map_err(child_error)?,
     };
     let status = wait_for_exit(&mut child.0).await.map_err(child_error)?;
@@ -144,30 +148,29 @@ async fn wait_for_exit(child: &mut Child) -> io::Result<ExitStatus> {
 
 /// The error for a child that ended without a usable report.
 fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits) -> CompileError {
-    match status.signal() {
+    let memory = limits.compile_memory >> 20;
+    let exceeded = match status.signal() {
         Some(SIGXCPU) => {
-            CompileError::LimitExceeded(format!("{:?} of each processor", limits.compile_cpu_time))
+            CompileLimit::Time(format!("{:?} of each processor", limits.compile_cpu_time))
         }
-        Some(SIGKILL) => {
-            CompileError::LimitExceeded("the system or its processor time allows".into())
-        }
-        Some(SIGXFSZ) => {
-            CompileError::LimitExceeded(format!("{} MiB of code", limits.compile_memory >> 20))
-        }
+        Some(SIGKILL) => CompileLimit::Time("the system or its processor time allows".into()),
+        Some(SIGXFSZ) => CompileLimit::Memory(format!("{memory} MiB of code")),
         Some(SIGABRT) if stderr.contains("memory") => {
-            CompileError::LimitExceeded(format!("{} MiB of memory", limits.compile_memory >> 20))
+            CompileLimit::Memory(format!("{memory} MiB of memory"))
         }
         // The thread pool also fails if there is no memory for the stacks of threads.
-        None if stderr.contains("ThreadPoolBuildError") => CompileError::LimitExceeded(format!(
-            "{} MiB of memory, or more threads than the system has left",
-            limits.compile_memory >> 20
+        None if stderr.contains("ThreadPoolBuildError") => CompileLimit::Memory(format!(
+            "{memory} MiB of memory, or more threads than the system has left"
         )),
-        _ => CompileError::ChildDied {
-            program: program.to_owned(),
-            status,
-            stderr: stderr.chars().take(500).collect(),
-        },
-    }
+        _ => {
+            return CompileError::ChildDied {
+                program: program.to_owned(),
+                status,
+                stderr: stderr.chars().take(500).collect(),
+            };
+        }
+    };
+    CompileError::LimitExceeded(exceeded)
 }
 
 #[cfg(test)]

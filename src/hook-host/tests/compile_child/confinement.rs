@@ -16,6 +16,8 @@ pub(crate) async fn the_child_is_confined_while_it_compiles() {
         limits: Limits {
             compile_deadline: Duration::from_secs(60),
             compile_cpu_time: Duration::from_secs(2),
+            // Less than the share of a module of this size.
+            compile_memory: 256 << 20,
             ..Limits::default()
         },
         ..options(&dir)

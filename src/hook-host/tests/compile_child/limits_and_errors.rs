@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hook_host::wasm::{LoadError, LoadOptions, Module};
+use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use hook_host::{Compiler, Limits};
 
 use crate::{artifacts, fixture, options};
@@ -115,6 +115,14 @@ pub(crate) async fn a_module_that_compiles_for_minutes_exceeds_the_limits() {
                 ..Limits::default()
             },
             "40 MiB of memory",
+        ),
+        (
+            // More than the share of a module of this size: the error names the limit.
+            Limits {
+                compile_memory: 100 << 20,
+                ..Limits::default()
+            },
+            "100 MiB of memory",
         ),
     ] {
         let options = LoadOptions {
@@ -249,4 +257,62 @@ pub(crate) async fn modules_that_are_large_in_one_respect_stay_within_the_limits
     }
     let hook = Module::load(fixture::misbehaving_hook(), options(&dir)).await;
     crate::assert_answers(&hook.unwrap()).await;
+}
+
+/// The limit on memory of each running child, in bytes, once the child has set it.
+fn memory_limits_of_children() -> Vec<u64> {
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let limits = children.split_whitespace().filter_map(|child| {
+        let limits = std::fs::read_to_string(format!("/proc/{child}/limits")).ok()?;
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max data size"))?;
+        line.split_whitespace().next()?.parse().ok()
+    });
+    limits.collect()
+}
+
+/// Children together have one child's limit on memory, and equal modules are compiled once.
+pub(crate) async fn modules_that_are_compiled_at_once_share_the_memory() {
+    const LIMIT: usize = 150 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
+    let paths = [0, 1, 2, 3, 3]
+        .into_iter()
+        .enumerate()
+        .map(|(number, content)| {
+            let path = dir.path().join(format!("{number}.wasm"));
+            // A custom section at the end, which changes the digest only.
+            let section = [0, 3, 1, b'n', content];
+            std::fs::write(&path, [&module[..], &section].concat()).unwrap();
+            path
+        });
+    let paths: Vec<_> = paths.collect();
+    let loader = Loader::new(LoadOptions {
+        limits: Limits {
+            compile_memory: LIMIT,
+            ..Limits::default()
+        },
+        ..options(&dir)
+    });
+    let loads = paths.iter().map(|path| loader.load(path, "copy"));
+    let mut loading = std::pin::pin!(futures_util::future::join_all(loads));
+    let (mut most_children, mut most_memory) = (0, 0);
+    let loaded = loop {
+        tokio::select! {
+            loaded = &mut loading => break loaded,
+            () = tokio::time::sleep(Duration::from_millis(1)) => {
+                let limits = memory_limits_of_children();
+                most_children = most_children.max(limits.len());
+                most_memory = most_memory.max(limits.iter().sum());
+            }
+        }
+    };
+    let compiled = loaded.into_iter().filter(|module| {
+        let module = module.as_ref().unwrap();
+        matches!(module.code_origin(), CodeOrigin::Compiled { .. })
+    });
+    assert_eq!(compiled.count(), 4);
+    assert_eq!(most_children, 2);
+    assert!(most_memory <= LIMIT as u64, "{most_memory} bytes");
 }

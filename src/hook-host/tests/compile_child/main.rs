@@ -31,12 +31,13 @@ fn main() -> ExitCode {
         artifacts::a_precompiled_artifact_of_an_image_is_used().await;
         limits_and_errors::a_module_that_compiles_for_minutes_exceeds_the_limits().await;
         limits_and_errors::modules_that_are_large_in_one_respect_stay_within_the_limits().await;
+        limits_and_errors::modules_that_are_compiled_at_once_share_the_memory().await;
         confinement::nothing_is_compiled_without_confinement().await;
         confinement::the_child_is_confined_while_it_compiles().await;
         confinement::the_hashed_bytes_are_compiled_even_if_the_file_is_swapped().await;
         artifacts::compiled_functions_are_kept_for_the_next_build().await;
     });
-    println!("compile child: 11 tests passed");
+    println!("compile child: 12 tests passed");
     ExitCode::SUCCESS
 }
 

@@ -1,5 +1,5 @@
 //! The limits of cgroup v1 and v2 are read, and a hook's limits stay below them.
-use hook_host::wasm::CompileError;
+use hook_host::wasm::{CompileError, CompileLimit};
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn only_errors_about_compile_limits_mention_the_container() {
     let too_much = LoadError::Compile {
         path: "x".into(),
         size: 1,
-        source: CompileError::LimitExceeded("1 MiB of memory".to_owned()),
+        source: CompileError::LimitExceeded(CompileLimit::Memory("1 MiB of memory".to_owned())),
     };
     let text = SMALLEST_SIDECAR.explain(too_much.into()).to_string();
     assert!(
