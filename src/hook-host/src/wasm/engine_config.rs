@@ -22,8 +22,20 @@ pub(super) enum TargetMachine {
     Any,
 }
 
-/// Creates an engine. Both roles share every setting that affects machine code, so that the running
-/// engine loads what the compiling engine wrote; wasmtime checks this at each load.
+impl TargetMachine {
+    /// How well code is optimised. A pod compiles a module at its start and calls it a few times, so that the compiler
+    /// takes more time than the calls; the code of an image is compiled once for many pods. Figures are in
+    /// docs/decisions/0003-compile-child.md.
+    fn opt_level(self) -> OptLevel {
+        match self {
+            Self::This => OptLevel::None,
+            Self::Any => OptLevel::Speed,
+        }
+    }
+}
+
+/// Creates an engine. Both roles share every setting that code depends on, so that the running engine loads what the
+/// compiling engine wrote; wasmtime checks this at each load. Code does not depend on how well other code is optimised.
 pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
     Engine::new(&config(role)?)
 }
@@ -50,7 +62,7 @@ fn config(role: EngineRole) -> wasmtime::Result<Config> {
         .wasm_custom_page_sizes(false)
         .wasm_wide_arithmetic(false)
         .epoch_interruption(true)
-        // Pooling would save 5 us per call, but reserve a terabyte of address space.
+        // A pool would make a call a third faster; it needs a feature of wasmtime (docs/decisions/0008-fresh-instance.md).
         .allocation_strategy(InstanceAllocationStrategy::OnDemand)
         .max_wasm_stack(512 << 10)
         .async_stack_size(2 << 20)
@@ -62,7 +74,7 @@ fn config(role: EngineRole) -> wasmtime::Result<Config> {
         }
         config
             .strategy(Strategy::Cranelift)
-            .cranelift_opt_level(OptLevel::Speed)
+            .cranelift_opt_level(machine.opt_level())
             .parallel_compilation(true);
     } else {
         config.enable_compiler(false);
