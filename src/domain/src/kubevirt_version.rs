@@ -22,6 +22,10 @@ pub struct Behaviour {
     pub(crate) gpu_by_pci_has_ramfb: bool,
     /// Guest NUMA cells have the distances of the host's nodes.
     pub(crate) numa_distances: bool,
+    /// Memory is a memfd only if the architecture has NUMA, which a memfd needs.
+    pub(crate) has_memfd_with_numa_only: bool,
+    /// The block sizes that a VMI gives to a disk are compared with the architecture's maximum.
+    pub(crate) limits_custom_block_sizes: bool,
     /// The CID of a vsock device on a host whose network namespaces have vsock ports of their own.
     pub(crate) cid_in_local_vsock: Option<u32>,
     /// Disks grow with their claims only if the cluster's configuration says so, and the domain names those that do.
@@ -51,6 +55,8 @@ impl Behaviour {
             gpu_by_pci_has_display: true,
             gpu_by_pci_has_ramfb: false,
             numa_distances: false,
+            has_memfd_with_numa_only: false,
+            limits_custom_block_sizes: true,
             cid_in_local_vsock: None,
             expands_disks_by_option: false,
             kvm_missing: "kvm not present and emulation is not allowed",
@@ -66,6 +72,7 @@ impl Behaviour {
                 tdx_has_quote_service: false,
                 migrates_reservations: false,
                 gpu_by_pci_has_display: false,
+                limits_custom_block_sizes: false,
                 expands_disks_by_option: true,
                 kvm_missing: "kvm not present",
                 ..V1_9
@@ -74,6 +81,7 @@ impl Behaviour {
             KubeVirtVersion::V1_10 => Behaviour {
                 gpu_by_pci_has_ramfb: true,
                 numa_distances: true,
+                has_memfd_with_numa_only: true,
                 cid_in_local_vsock: Some(3),
                 acpi_errors_in_lower_case: true,
                 always_serves_migration_hook: true,

@@ -1,7 +1,7 @@
 //! Tests the rules of the architecture: which crates a crate may depend on, and what its sources may contain.
 #![allow(clippy::unwrap_used)]
 
-mod amd64_literals;
+mod architecture_literals;
 mod build_profiles;
 mod build_targets;
 mod queues;

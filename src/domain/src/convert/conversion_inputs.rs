@@ -50,6 +50,10 @@ impl<'a> Context<'a> {
         let topology = cpu_topology::boot_topology(vmi)?;
         let vcpus = cpu_topology::count(&topology)?;
         let architecture = arch::guest_architecture(vmi, host)?;
+        let security = vmi.spec.domain.launch_security.as_ref();
+        let protection = security.map_or(Ok(Protection::None), |security| {
+            architecture.protection(security)
+        })?;
         Ok(Self {
             vmi,
             options,
@@ -60,7 +64,7 @@ impl<'a> Context<'a> {
             virtio_model: architecture.virtio_model(vmi.is_virtio_transitional()),
             vcpus,
             topology,
-            protection: Protection::from_vmi(vmi.spec.domain.launch_security.as_ref()),
+            protection,
             volumes: volume_indices(&vmi.spec.volumes),
             volume_status: statuses_by_volume(&vmi.status.volume_status),
             has_permanent_volumes: vmi
@@ -86,7 +90,7 @@ impl<'a> Context<'a> {
 
     /// libvirt's `iommu` attribute of a virtio device; empty if it is not needed.
     pub(crate) fn iommu(&self) -> String {
-        if self.protection.encrypts_memory() {
+        if self.protection.hides_memory() {
             "on".into()
         } else {
             String::new()

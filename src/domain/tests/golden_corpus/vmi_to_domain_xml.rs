@@ -43,8 +43,8 @@ impl Cases {
     /// The cases of `directory`, with the results of `version` where it differs from v1.9.
     fn of(directory: &str, version: KubeVirtVersion) -> Self {
         let (inputs, differing) = match directory {
-            "vmi-to-domain-xml" => (directory.to_owned(), format!("{directory}-")),
-            _ => (format!("{directory}/v1.9.0"), format!("{directory}/")),
+            "version-differences" => (format!("{directory}/v1.9.0"), format!("{directory}/")),
+            _ => (directory.to_owned(), format!("{directory}-")),
         };
         let differing = match version {
             KubeVirtVersion::V1_8 => Some(format!("{differing}v1.8.4")),
@@ -67,21 +67,27 @@ impl Cases {
         names(&self.inputs, ".vmi.json")
     }
 
+    /// The text of the case's own file of this kind, or else of all cases'.
+    fn own_or_common(&self, case: &str, kind: &str) -> String {
+        let own = self.inputs.join(format!("{case}.{kind}.json"));
+        match own.exists() {
+            true => read(&own),
+            false => read(&self.inputs.join(format!("{kind}.json"))),
+        }
+    }
+
     fn host(&self, case: &str) -> HostFacts {
-        let own = self.inputs.join(format!("{case}.host.json"));
-        let path = Some(own).filter(|path| path.exists());
-        let path = path.unwrap_or_else(|| self.inputs.join("host.json"));
         HostFacts {
             kubevirt_version: self.version,
-            ..serde_json::from_str(&read(&path)).unwrap()
+            ..serde_json::from_str(&self.own_or_common(case, "host")).unwrap()
         }
     }
 
     fn convert(&self, case: &str) -> Result<DomainSpec, String> {
-        let file = |ending: &str| read(&self.inputs.join(format!("{case}{ending}")));
-        let vmi = Vmi::from_json(file(".vmi.json").as_bytes());
-        let vmi = vmi.map_err(|error| error.to_string())?;
-        let options: Options = serde_json::from_str(&file(".options.json")).unwrap();
+        let vmi = read(&self.inputs.join(format!("{case}.vmi.json")));
+        let vmi = Vmi::from_json(vmi.as_bytes()).map_err(|error| error.to_string())?;
+        let options = self.own_or_common(case, "options");
+        let options: Options = serde_json::from_str(&options).unwrap();
         convert(&vmi, &options, &self.host(case)).map_err(|error| error.to_string())
     }
 
@@ -130,6 +136,30 @@ fn vmis_convert_to_domains() {
                 .map_err(|error| format!("{version}: {error}"))
         });
     }
+}
+
+/// VMIs of all kinds that KubeVirt accepts for nodes of an architecture.
+fn vmis_of_architecture_convert_to_domains(architecture: &str, count: usize) {
+    let directory = format!("vmi-to-domain-xml-{architecture}");
+    for version in KubeVirtVersion::ALL {
+        let cases = Cases::of(&directory, version);
+        assert_eq!(cases.names().len(), count, "{architecture}");
+        run(&directory, &cases.names(), |case| {
+            cases
+                .check(case)
+                .map_err(|error| format!("{version}: {error}"))
+        });
+    }
+}
+
+#[test]
+fn vmis_of_arm64_convert_to_domains() {
+    vmis_of_architecture_convert_to_domains("arm64", 260);
+}
+
+#[test]
+fn vmis_of_s390x_convert_to_domains() {
+    vmis_of_architecture_convert_to_domains("s390x", 265);
 }
 
 /// VMIs of manifests that people published, with the status and the options that they have in a cluster, and as root.

@@ -12,22 +12,30 @@ pub(crate) enum Protection {
     Snp,
     /// Intel TDX.
     Tdx,
+    /// IBM Secure Execution.
+    SecureExecution,
 }
 
 impl Protection {
-    pub(crate) fn from_vmi(security: Option<&LaunchSecurity>) -> Self {
+    /// The technology of the processor that the VMI names.
+    pub(crate) fn of_processor(security: &LaunchSecurity) -> Self {
         match security {
-            Some(security) if security.snp.is_some() => Self::Snp,
-            Some(security) if security.sev.is_some() => Self::Sev,
-            Some(security) if security.tdx.is_some() => Self::Tdx,
+            security if security.snp.is_some() => Self::Snp,
+            security if security.sev.is_some() => Self::Sev,
+            security if security.tdx.is_some() => Self::Tdx,
             _ => Self::None,
         }
     }
 
-    /// Whether AMD SEV encrypts the guest's memory. A device can then reach only memory that the guest shares, so each
-    /// virtio device gets `iommu='on'`, which makes the guest's driver use the DMA API.
-    pub(crate) fn encrypts_memory(self) -> bool {
-        matches!(self, Self::Sev | Self::Snp)
+    /// Whether devices reach only memory that the guest shares with the host. Each virtio device then gets `iommu='on'`,
+    /// which makes the guest's driver use the DMA API.
+    pub(crate) fn hides_memory(self) -> bool {
+        matches!(self, Self::Sev | Self::Snp | Self::SecureExecution)
+    }
+
+    /// Whether the guest needs firmware of its own.
+    pub(crate) fn has_own_firmware(self) -> bool {
+        matches!(self, Self::Sev | Self::Snp | Self::Tdx)
     }
 
     /// Whether the firmware is measured as a whole and has no variable store.

@@ -1,7 +1,11 @@
 //! Differences between the architectures of guests. Only the modules below depend on a specific architecture.
 
 pub(crate) mod amd64;
+pub(crate) mod arm64;
 pub(crate) mod guest_protection;
+mod hypervisor_features;
+mod ovmf;
+pub(crate) mod s390x;
 
 use guest_protection::Protection;
 use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
@@ -10,10 +14,10 @@ use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
 use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
-pub use amd64::SEV_FIRMWARE;
+pub use ovmf::SEV_FIRMWARE;
 
 /// The supported architectures. A new one is a module and an element here.
-const ARCHITECTURES: [&dyn Architecture; 1] = [&amd64::Amd64];
+const ARCHITECTURES: [&dyn Architecture; 3] = [&amd64::Amd64, &arm64::Arm64, &s390x::S390x];
 
 /// File names of an image of firmware code, and of the template of its variable store.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +44,9 @@ pub(crate) trait Architecture: Sync {
     /// Whether devices can be placed on root complexes and expander buses. As in KubeVirt, this does not depend on the
     /// machine type.
     fn can_place_on_pcie(&self) -> bool;
+
+    /// Whether guests can have NUMA cells.
+    fn has_numa(&self) -> bool;
 
     /// Whether the guest gets SMBIOS tables.
     fn has_smbios(&self) -> bool;
@@ -76,7 +83,13 @@ pub(crate) trait Architecture: Sync {
     /// Additional timers that the VMI does not list.
     fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer>;
 
-    /// Protection of the guest from its host, if the VMI requests it.
+    /// The technology that protects the guest from its host, for what the VMI requests.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if the architecture has none: the guest must not run without what its owner relies on.
+    fn protection(&self, requested: &vmi::LaunchSecurity) -> Result<Protection, ConvertError>;
+
+    /// The element with the protection of the guest from its host, if the VMI requests it.
     fn launch_security(
         &self,
         vmi: &Vmi,
@@ -102,7 +115,7 @@ pub(crate) trait Architecture: Sync {
     fn has_option_rom(&self) -> bool;
 
     /// The maximum of the block sizes that a VMI gives to a disk, in bytes.
-    fn max_custom_block_size(&self) -> Option<u64>;
+    fn max_custom_block_size(&self, behaviour: Behaviour) -> Option<u64>;
 
     /// Input devices that a guest with a display gets in addition to those of the VMI. `has_tablet` is whether the VMI
     /// has a tablet.
@@ -111,7 +124,7 @@ pub(crate) trait Architecture: Sync {
     /// The video card of a VMI without one. `prefers_bochs` is the cluster's setting for UEFI guests.
     fn default_video(&self, prefers_bochs: bool) -> VideoModel;
 
-    /// Models of sound cards; the first is the default.
+    /// Models of sound cards; the first is the default. Empty if the architecture has none.
     fn sound_models(&self) -> &'static [&'static str];
 
     /// The model of this architecture's watchdog and its action; `None` if the VMI names only other models.

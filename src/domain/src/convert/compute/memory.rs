@@ -73,7 +73,11 @@ fn backing(context: &Context<'_>) -> Option<MemoryBacking> {
 }
 
 /// Whether the memory is a memfd: if another process maps the memory, and for huge pages unless the VMI disables that.
+/// A memfd needs a NUMA cell; versions that ask for one without NUMA are corrected by `qemu_limits`.
 pub(crate) fn needs_memfd(context: &Context<'_>) -> bool {
+    if !context.architecture.has_numa() && context.behaviour().has_memfd_with_numa_only {
+        return false;
+    }
     context.shares_memory()
         || (context.has_hugepages() && context.vmi.annotation(MEMFD_ANNOTATION) != Some("false"))
 }

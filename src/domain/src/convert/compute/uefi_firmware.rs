@@ -3,7 +3,6 @@
 use kubevirt_api::vmi::Efi;
 
 use crate::convert::arch::FirmwareImage;
-use crate::convert::arch::guest_protection::Protection;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::volume_paths::libvirt_directory;
@@ -33,7 +32,7 @@ fn has_secure_boot(efi: &Efi) -> bool {
 
 fn is_chosen_by_libvirt(context: &Context<'_>, efi: &Efi) -> bool {
     has_secure_boot(efi)
-        && context.protection == Protection::None
+        && !context.protection.has_own_firmware()
         && context.host.firmware_auto_selection
 }
 

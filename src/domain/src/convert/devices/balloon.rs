@@ -25,12 +25,9 @@ fn virtio_balloon(context: &Context<'_>) -> MemBalloon {
         stats: (period != 0).then(|| Stats {
             period: period.into(),
         }),
-        driver: context
-            .protection
-            .encrypts_memory()
-            .then(|| MemBalloonDriver {
-                iommu: context.iommu(),
-            }),
+        driver: context.protection.hides_memory().then(|| MemBalloonDriver {
+            iommu: context.iommu(),
+        }),
         free_page_reporting: on_off(reports_free_pages(context)),
         ..MemBalloon::default()
     }

@@ -52,15 +52,12 @@ pub(crate) fn disables_pci_hole64(context: &Context<'_>) -> bool {
         .is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// The driver element of a controller of a guest with encrypted memory.
+/// The driver element of a controller of a guest whose memory is hidden from its devices.
 fn iommu_driver(context: &Context<'_>) -> Option<ControllerDriver> {
-    context
-        .protection
-        .encrypts_memory()
-        .then(|| ControllerDriver {
-            iommu: context.iommu(),
-            ..ControllerDriver::default()
-        })
+    context.protection.hides_memory().then(|| ControllerDriver {
+        iommu: context.iommu(),
+        ..ControllerDriver::default()
+    })
 }
 
 fn controller(kind: &str, model: &str) -> Controller {

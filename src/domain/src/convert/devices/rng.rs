@@ -11,7 +11,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
             model: "random".into(),
             source: "/dev/urandom".into(),
         }),
-        driver: context.protection.encrypts_memory().then(|| RngDriver {
+        driver: context.protection.hides_memory().then(|| RngDriver {
             iommu: context.iommu(),
         }),
         ..Rng::default()

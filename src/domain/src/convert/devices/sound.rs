@@ -9,6 +9,12 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         return Ok(());
     };
     let models = context.architecture.sound_models();
+    if models.is_empty() {
+        return Err(ConvertError::invalid(format!(
+            "spec.domain.devices.sound: guests of {} have no sound card; remove it",
+            context.architecture.name()
+        )));
+    }
     let model = models
         .iter()
         .find(|model| sound.model.is_empty() || **model == sound.model)

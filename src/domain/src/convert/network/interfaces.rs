@@ -98,8 +98,8 @@ fn queues(context: &Context<'_>) -> Option<InterfaceDriver> {
 fn attach_tap(context: &Context<'_>, source: &vmi::Interface, interface: &mut Interface) {
     interface.kind = "ethernet".into();
     interface.boot_order = source.boot_order.map(|order| BootOrder { order });
-    // Without network boot the option ROM only delays the boot; with encrypted memory it is not possible.
-    let is_rom_useless = source.boot_order.is_none() || context.protection.encrypts_memory();
+    // Without network boot the option ROM only delays the boot; from hidden memory it is not possible.
+    let is_rom_useless = source.boot_order.is_none() || context.protection.hides_memory();
     if is_rom_useless && context.architecture.has_option_rom() {
         interface.rom = Some(Rom {
             enabled: "no".into(),

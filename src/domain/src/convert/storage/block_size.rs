@@ -2,10 +2,12 @@
 
 use kubevirt_api::vmi::{CustomBlockSize, Disk, FeatureState};
 
+use crate::convert::arch::Architecture;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::BlockSizes;
+use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{self, BlockIo};
 
 /// Whether the guest sees the block sizes of the disk's volume.
@@ -36,16 +38,22 @@ pub(crate) fn block_io(
         .as_ref()
         .and_then(|size| size.custom.as_ref());
     custom
-        .map(|custom| custom_block_io(custom, context.architecture.max_custom_block_size()))
+        .map(|custom| custom_block_io(context.architecture, context.behaviour(), custom))
         .transpose()
 }
 
-fn custom_block_io(custom: &CustomBlockSize, max: Option<u64>) -> Result<BlockIo, ConvertError> {
+fn custom_block_io(
+    architecture: &dyn Architecture,
+    behaviour: Behaviour,
+    custom: &CustomBlockSize,
+) -> Result<BlockIo, ConvertError> {
     let (logical, physical) = (custom.logical, custom.physical);
+    let max = architecture.max_custom_block_size(behaviour);
     if let Some(max) = max.filter(|max| logical.max(physical) > *max) {
         return Err(ConvertError::invalid(format!(
-            "blockSize.custom is {logical} (logical) and {physical} (physical); guests of this architecture can have \
-             block sizes of at most {max}"
+            "custom block size (logical={logical}, physical={physical}) exceeds the maximum supported size of {max} for \
+             architecture {}",
+            architecture.name()
         )));
     }
     Ok(BlockIo {
@@ -98,6 +106,9 @@ fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::arch::amd64::Amd64;
+    use crate::convert::arch::s390x::S390x;
+    use crate::kubevirt_version::KubeVirtVersion;
 
     #[test]
     fn custom_sizes_are_limited_if_the_architecture_has_a_maximum() {
@@ -106,12 +117,14 @@ mod tests {
             physical,
             ..CustomBlockSize::default()
         };
-        let is_accepted =
-            |logical, physical, max| custom_block_io(&custom(logical, physical), max).is_ok();
-        assert!(is_accepted(512, 65536, None));
-        assert!(is_accepted(4096, 4096, Some(4096)));
-        assert!(!is_accepted(512, 8192, Some(4096)));
-        assert!(!is_accepted(8192, 512, Some(4096)));
+        let is_accepted = |architecture: &dyn Architecture, logical, physical| {
+            let behaviour = Behaviour::of(KubeVirtVersion::V1_9);
+            custom_block_io(architecture, behaviour, &custom(logical, physical)).is_ok()
+        };
+        assert!(is_accepted(&Amd64, 512, 65536));
+        assert!(is_accepted(&S390x, 4096, 4096));
+        assert!(!is_accepted(&S390x, 512, 8192));
+        assert!(!is_accepted(&S390x, 8192, 512));
     }
 
     #[test]

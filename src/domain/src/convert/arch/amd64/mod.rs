@@ -1,19 +1,18 @@
 //! amd64, which libvirt calls x86_64: the q35 and pc machine types.
 
-mod hypervisor_features;
 mod launch_security;
-mod ovmf;
 mod tsc;
 
 use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 
 use crate::convert::arch::guest_protection::Protection;
-use crate::convert::arch::{Architecture, FirmwareImage, pci_virtio_model};
+use crate::convert::arch::{
+    Architecture, FirmwareImage, hypervisor_features, ovmf, pci_virtio_model,
+};
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
 use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
-pub use ovmf::SEV_FIRMWARE;
 
 /// VGA memory in KiB.
 const VGA_MEMORY_KIB: u64 = 16_384;
@@ -41,6 +40,10 @@ impl Architecture for Amd64 {
     }
 
     fn can_place_on_pcie(&self) -> bool {
+        true
+    }
+
+    fn has_numa(&self) -> bool {
         true
     }
 
@@ -82,11 +85,18 @@ impl Architecture for Amd64 {
     }
 
     fn features(&self, requested: &vmi::Features, protection: Protection) -> Features {
-        hypervisor_features::features(requested, protection)
+        Features {
+            vmport: Some(hypervisor_features::state(false)),
+            ..hypervisor_features::features(requested, protection)
+        }
     }
 
     fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer> {
         tsc::timer(vmi).into_iter().collect()
+    }
+
+    fn protection(&self, security: &vmi::LaunchSecurity) -> Result<Protection, ConvertError> {
+        Ok(Protection::of_processor(security))
     }
 
     fn launch_security(
@@ -121,7 +131,7 @@ impl Architecture for Amd64 {
         true
     }
 
-    fn max_custom_block_size(&self) -> Option<u64> {
+    fn max_custom_block_size(&self, _behaviour: Behaviour) -> Option<u64> {
         None
     }
 
