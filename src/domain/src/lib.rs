@@ -7,7 +7,6 @@
 //! ```
 
 pub mod backup_plan;
-pub mod boot_display;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;
@@ -24,6 +23,7 @@ pub mod libvirt_spec;
 mod memory_amount;
 pub mod migration;
 pub mod pod_network_and_dhcp;
+pub mod qemu_limits;
 pub mod reconcile;
 pub mod required_files;
 pub mod resource_claims;

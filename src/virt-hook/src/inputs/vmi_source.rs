@@ -379,7 +379,7 @@ pub(super) fn convert(
             direct_io: facts.direct_io,
         };
         domain::driver_modes::set_driver_modes(&mut spec, &probe).map_err(Failure::refused)?;
-        domain::boot_display::keep_one_ramfb(&mut spec);
+        domain::qemu_limits::correct(&mut spec);
     }
     Ok(domain::domain_spec_to_xml::render(&spec))
 }

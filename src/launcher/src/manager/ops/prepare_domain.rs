@@ -1,7 +1,6 @@
 //! Prepares the domain of a boot or of a migration's target: converts the VMI, runs the hooks, and creates images and
 //! taps.
 
-use domain::boot_display::keep_one_ramfb;
 use domain::cloud_init::CloudInitData;
 use domain::convert::{Purpose, volume_mode_lookups};
 use domain::guest_agent_access_credentials::Credential;
@@ -113,12 +112,8 @@ impl<'a> ConvertedVm<'a> {
             .boot_resources
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
-        let without_ramfb = keep_one_ramfb(&mut spec);
-        if !without_ramfb.is_empty() {
-            tracing::warn!(
-                devices = ?without_ramfb,
-                "these displays show nothing before the guest's driver runs: a VM has one ramfb, the first display's"
-            );
+        for correction in domain::qemu_limits::correct(&mut spec) {
+            tracing::warn!("{correction}");
         }
         let xml = domain::domain_spec_to_xml::render(&spec);
         let (xml, define_runs) = report_hook_error(
