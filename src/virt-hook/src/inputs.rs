@@ -16,6 +16,7 @@ mod vmi_source;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use domain::convert::architecture_names;
 use hook_host::{PolicySource, Reason};
 use serde::Deserialize;
 
@@ -52,6 +53,9 @@ pub(crate) struct InputArgs {
     /// Facts about the node and the pod, JSON, as `virt-hook host-facts` writes them [default: those of this machine]
     #[arg(long, value_name = "FILE")]
     pub(crate) host: Option<PathBuf>,
+    /// The node's architecture [default: that of the VMI's spec.architecture, else this machine's]
+    #[arg(long, value_name = "ARCHITECTURE", value_parser = architecture_names(), conflicts_with = "host")]
+    pub(crate) arch: Option<String>,
     #[command(flatten)]
     pub(crate) instance_types: InstanceTypesArgs,
     /// Also set the disks' cache and IO modes, as the launcher does before a start; always so with hooks
@@ -75,6 +79,7 @@ impl InputArgs {
             file: file.to_owned(),
             options: self.options.clone(),
             host: self.host.clone(),
+            arch: self.arch.clone(),
             instance_types: self.instance_types.read()?,
             prepared: self.prepared || has_hooks,
             ..VmiSource::default()

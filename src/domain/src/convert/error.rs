@@ -3,12 +3,6 @@
 /// Why a VMI cannot be converted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ConvertError {
-    /// A field is not supported.
-    #[error("{field} is not supported by this launcher yet")]
-    Unsupported {
-        /// Path of the field.
-        field: String,
-    },
     /// A field has a value that is not supported.
     #[error("{field} is {value:?}; it can be {allowed}")]
     Value {
@@ -26,12 +20,6 @@ pub enum ConvertError {
 }
 
 impl ConvertError {
-    pub(crate) fn unsupported(field: impl Into<String>) -> Self {
-        Self::Unsupported {
-            field: field.into(),
-        }
-    }
-
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }

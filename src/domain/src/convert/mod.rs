@@ -39,7 +39,7 @@ pub use error::ConvertError;
 pub(crate) use storage::io_threads::has_dedicated_io_thread;
 pub(crate) use storage::volume_paths;
 
-pub use arch::SEV_FIRMWARE;
+pub use arch::{SEV_FIRMWARE, architecture_names};
 pub use compute::ignition_and_firmware_log::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;

@@ -93,10 +93,14 @@ fn errors_of_invalid_disks_name_the_disk_and_the_value() {
 }
 
 #[test]
-fn other_architectures_are_not_supported() {
+fn guests_have_the_nodes_architecture() {
     assert_eq!(
         conversion_error(json!({"architecture": "s390x"})),
-        "spec.architecture s390x on amd64 is not supported by this launcher yet"
+        "spec.architecture is s390x, and the node is amd64: the launcher runs guests of the node's architecture only"
+    );
+    assert_eq!(
+        conversion_error(json!({"architecture": "riscv64"})),
+        "spec.architecture is \"riscv64\"; the launcher runs guests of amd64, arm64, s390x"
     );
 }
 

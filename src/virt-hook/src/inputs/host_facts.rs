@@ -28,8 +28,9 @@ const FIRMWARE_FILES: [&str; 7] = [
 /// The number of CPUs in an affinity mask of rustix.
 const MAX_CPUS: u32 = 1024;
 
-/// Probes this machine. Emulation is allowed, since nothing is started. The firmware is that of the launcher's image.
-pub(super) fn probe() -> HostFacts {
+/// Probes this machine, as a node of this architecture or, without one, of its own. Emulation is allowed, since nothing is
+/// started. The firmware is that of the launcher's image.
+pub(super) fn probe(architecture: Option<&str>) -> HostFacts {
     HostFacts {
         allow_emulation: true,
         kvm_available: OpenOptions::new()
@@ -38,7 +39,7 @@ pub(super) fn probe() -> HostFacts {
             .open("/dev/kvm")
             .is_ok(),
         cpuset: cpuset(),
-        ..of_image(go_architecture(std::env::consts::ARCH))
+        ..of_image(architecture.unwrap_or(go_architecture(std::env::consts::ARCH)))
     }
 }
 
@@ -74,13 +75,14 @@ pub(super) fn read(path: &Path) -> Result<HostFacts, Failure> {
     serde_json::from_value(facts.into()).map_err(|error| invalid(format!("a host fact: {error}")))
 }
 
-/// Fixed facts, the same on every machine: amd64, KubeVirt's defaults, two CPUs, emulation.
-pub(super) fn on_any_node() -> HostFacts {
+/// Fixed facts, the same on every machine: KubeVirt's defaults, two CPUs, emulation, and amd64 if there is no other
+/// architecture.
+pub(super) fn on_any_node(architecture: Option<&str>) -> HostFacts {
     HostFacts {
         allow_emulation: true,
         kvm_available: false,
         cpuset: vec![0, 1],
-        ..of_image(&HostFacts::default().architecture)
+        ..of_image(architecture.unwrap_or(&HostFacts::default().architecture))
     }
 }
 
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_an_architecture_and_cpus() {
-        let facts = probe();
+        let facts = probe(None);
         assert!(!facts.architecture.is_empty() && !facts.cpuset.is_empty());
         assert_eq!(go_architecture("x86_64"), "amd64");
     }

@@ -8,6 +8,7 @@ use domain_xml::{Document, Element};
 use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
+use serde_json::Value;
 
 use super::cloud_init_without_secrets::CloudInitUnavailable;
 use super::vm_manifest::{
@@ -37,6 +38,8 @@ pub(crate) struct VmiSource {
     pub(crate) options: Option<PathBuf>,
     /// The file of host facts.
     pub(crate) host: Option<PathBuf>,
+    /// The node's architecture, if no file of host facts has it; without one it is that of the VMI.
+    pub(crate) arch: Option<String>,
     /// Instance types and preferences in addition to those that KubeVirt installs.
     pub(crate) instance_types: InstanceTypes,
     /// Whether the disks' driver modes are set, too.
@@ -107,6 +110,7 @@ impl VmiSource {
         let Manifests { all, .. } = self.manifests(&facts)?;
         let chosen = self.choose(all)?;
         let mut options = self.options()?;
+        facts = self.facts_for(&chosen, facts);
         made_up_facts::complete(&chosen.vmi, &mut options, &mut facts);
         made_up_facts::complete_networks(&chosen.vmi, &mut facts);
         facts.block_volumes.extend(chosen.block_volumes);
@@ -153,8 +157,24 @@ impl VmiSource {
     fn facts(&self) -> Result<HostFacts, Failure> {
         match &self.host {
             Some(path) => host_facts::read(path),
-            None if self.any_node => Ok(host_facts::on_any_node()),
-            None => Ok(host_facts::probe()),
+            None => Ok(self.facts_of(self.arch.as_deref())),
+        }
+    }
+
+    /// The facts of a node with this architecture, or with the default one.
+    fn facts_of(&self, architecture: Option<&str>) -> HostFacts {
+        match self.any_node {
+            true => host_facts::on_any_node(architecture),
+            false => host_facts::probe(architecture),
+        }
+    }
+
+    /// The facts for a VMI: unless file or option say on which node it is, it is on one of its own architecture.
+    fn facts_for(&self, manifest: &Manifest, facts: HostFacts) -> HostFacts {
+        let own = manifest.vmi.spec.architecture.as_str();
+        match own.is_empty() || own == facts.architecture {
+            false if self.host.is_none() && self.arch.is_none() => self.facts_of(Some(own)),
+            _ => facts,
         }
     }
 
@@ -288,6 +308,7 @@ impl VmiSource {
         }
         let name = input_file::name(&self.file);
         let vmi = &manifest.vmi;
+        facts = self.facts_for(manifest, facts);
         let mut options = self.options()?;
         let mut notes = made_up_facts::complete(vmi, &mut options, &mut facts);
         if let Some(path) = &self.host {
@@ -401,9 +422,24 @@ impl VmiInput {
     /// Converts a VMI with fixed host facts, with the driver modes that are set just before a start.
     pub(crate) fn on_any_node(yaml: &str) -> Result<Self, Failure> {
         let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).map_err(Failure::refused)?;
+        Self::with_facts(&vmi, &host_facts::on_any_node(None))
+    }
+
+    /// Converts a VMI as a node of this architecture does, whose name it gets.
+    pub(crate) fn on_node_of(architecture: &str, yaml: &str) -> Result<Self, Failure> {
+        let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).map_err(Failure::refused)?;
+        let mut named: Value = serde_json::from_str(vmi.raw_json()).map_err(Failure::internal)?;
+        if let Some(Value::Object(spec)) = named.get_mut("spec") {
+            spec.insert("architecture".to_owned(), architecture.into());
+        }
+        let vmi = Vmi::from_json(named.to_string().as_bytes()).map_err(Failure::internal)?;
+        Self::with_facts(&vmi, &host_facts::on_any_node(Some(architecture)))
+    }
+
+    fn with_facts(vmi: &Vmi, facts: &HostFacts) -> Result<Self, Failure> {
         let options = default_options::of_a_default_cluster();
-        let xml = convert(&vmi, &options, &host_facts::on_any_node(), true)?;
-        Ok(Self::new(&vmi, xml, Reason::Boot))
+        let xml = convert(vmi, &options, facts, true)?;
+        Ok(Self::new(vmi, xml, Reason::Boot))
     }
 
     /// The same VMI with all attachable devices of its domain as devices to attach.

@@ -1,6 +1,7 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
 mod behaviour_findings;
+mod built_in_vmis;
 mod check_finding;
 mod checked_vmis;
 mod confined_tool;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use domain::convert::architecture_names;
 use hook_host::PolicySource;
 use hook_host::policy::OperatorPolicy;
 use hook_host::wasm::LoadError;
@@ -59,6 +61,7 @@ The settings are those of the hook.yaml beside the module.
 Examples:
   virt-hook check smbios.wasm
   virt-hook check smbios.wasm --vmi vmi-with-the-annotation.yaml
+  virt-hook check smbios.wasm --arch arm64
   virt-hook check smbios.wasm --policy cluster-policy.yaml --json
 
 Exit codes:
@@ -78,6 +81,10 @@ pub(crate) struct Arguments {
     /// for their names. May be repeated
     #[arg(long, value_name = "FILE_OR_DIR")]
     vmi: Vec<PathBuf>,
+    /// The architecture of the node: built-in sample VMIs are those for it [default: amd64 for the built-in VMIs, and for
+    /// each other one that of its spec.architecture]
+    #[arg(long, value_name = "ARCHITECTURE", value_parser = architecture_names())]
+    arch: Option<String>,
     #[command(flatten)]
     instance_types: InstanceTypesArgs,
     #[command(flatten)]
@@ -161,8 +168,11 @@ fn findings(arguments: &Arguments) -> Result<Vec<Finding>, Failure> {
             return Ok(findings);
         }
     }
-    let CheckedVmis { vmis, refused } =
-        CheckedVmis::read(&arguments.vmi, &arguments.instance_types)?;
+    let CheckedVmis { vmis, refused } = CheckedVmis::read(
+        &arguments.vmi,
+        &arguments.instance_types,
+        arguments.arch.as_deref(),
+    )?;
     findings.extend(checked_vmis::refused_vmis_finding(refused));
     let options = HookOptions {
         namespace: namespace(arguments, &vmis)?,

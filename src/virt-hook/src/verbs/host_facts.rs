@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use domain::convert::architecture_names;
 use domain::host_facts::HostFacts;
 use serde::Serialize;
 
@@ -32,6 +33,9 @@ pub(crate) struct Arguments {
     /// The VMI to use, if the file has several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     vmi_name: Option<String>,
+    /// The node's architecture [default: that of the VMI's spec.architecture, else amd64]
+    #[arg(long, value_name = "ARCHITECTURE", value_parser = architecture_names())]
+    arch: Option<String>,
     #[command(flatten)]
     instance_types: InstanceTypesArgs,
 }
@@ -47,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<HostFactsReport, Failure> {
     let source = VmiSource {
         file: arguments.vmi.clone(),
         vmi_name: arguments.vmi_name.clone(),
+        arch: arguments.arch.clone(),
         instance_types: arguments.instance_types.read()?,
         any_node: true,
         ..VmiSource::default()

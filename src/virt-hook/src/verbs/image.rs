@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use domain::convert::architecture_names;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
 use hook_host::{Description, HookPoint};
@@ -35,8 +36,6 @@ Exit codes:
   1  a module does not match its hook.yaml; standard error says why
   2  invalid command line, or an unusable file: a module is not a hook
   3  the layout could not be written";
-/// The architectures that KubeVirt runs on.
-const ARCHITECTURES: [&str; 3] = ["amd64", "arm64", "s390x"];
 
 /// Arguments of `virt-hook image`.
 #[derive(Debug, Args)]
@@ -55,7 +54,7 @@ pub(crate) struct Arguments {
     name: String,
     /// Architecture of nodes that use the image; modules do not depend on it. May be repeated
     #[arg(long = "architecture", value_name = "ARCHITECTURE",
-          default_values = ARCHITECTURES, value_parser = ARCHITECTURES, conflicts_with = "artifact")]
+          default_values = architecture_names(), value_parser = architecture_names(), conflicts_with = "artifact")]
     architectures: Vec<String>,
     /// Write a CNCF wasm artifact with one module, for tools that run components; pods cannot mount it
     #[arg(long)]

@@ -26,11 +26,12 @@ Examples:
   virt-hook render --vmi vmi.yaml --hook smbios.wasm --diff
   kubectl get vmi my-vm -o json | virt-hook render --vmi - --hook smbios.wasm
   virt-hook render --vmi vmi.json --host node.json --options options.json --prepared --hotplug-ports
+  virt-hook render --vmi vmi.yaml --arch arm64
   virt-hook render --vmi vms --hook smbios.wasm --into domains   # domains/NAMESPACE_NAME.xml for each VM
 
 Without --options, the options of a default KubeVirt 1.9 cluster apply; --options with {} means none.
-Without --host, architecture, CPUs and KVM are those of this machine, and emulation is allowed; claims beside the VM have the
-volume modes that they ask for. What only a node knows, such as the addresses of GPUs, is made up, with a warning.
+Without --host, CPUs and KVM are those of this machine, and emulation is allowed; the architecture is that of --arch, of the
+VMI, or of this machine. Claims beside the VM have the volume modes that they ask for. What only a node knows, such as the addresses of GPUs, is made up, with a warning.
 virt-hook host-facts writes a file for --host; a missing fact has KubeVirt's default.
 
 Several files, a directory or a pattern give the XML of all VMs, each behind a comment that names the file and the VM. A

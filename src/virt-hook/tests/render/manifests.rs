@@ -332,6 +332,61 @@ fn instance_types_of_a_file_are_applied_and_conflicts_are_refused() {
     assert!(stderr.contains("/nonexistent.yaml"), "{stderr}");
 }
 
+/// Options before the VMI's own architecture, and that before the machine's.
+#[test]
+fn domain_is_that_of_a_node_of_the_architecture() {
+    let machine = |own: &str| {
+        format!(
+            "kind: VirtualMachine\nmetadata: {{name: web, namespace: ns}}\nspec: {{template: {{spec: {{{own}domain: {{devices: \
+             {{disks: [{{name: root}}]}}, memory: {{guest: 64Mi}}}}, volumes: [{{name: root, containerDisk: {{image: i}}}}]}}}}}}\n"
+        )
+    };
+    let arm64 = [
+        "arch=\"aarch64\" machine=\"virt\"",
+        "/usr/share/AAVMF/AAVMF_CODE.fd",
+        "<cpu mode=\"host-passthrough\">",
+        "<target bus=\"virtio\" dev=\"vda\">",
+    ];
+    let s390x = [
+        "arch=\"s390x\" machine=\"s390-ccw-virtio\"",
+        "type=\"scsi\" index=\"0\" model=\"virtio-scsi\"",
+        "<cpu mode=\"host-model\">",
+        "<input type=\"keyboard\" bus=\"virtio\">",
+    ];
+    for (own, arguments, parts) in [
+        ("", &["--arch", "arm64"][..], arm64),
+        ("architecture: arm64, ", &[], arm64),
+        ("", &["--arch", "s390x"], s390x),
+        ("architecture: s390x, ", &["--arch", "s390x"], s390x),
+    ] {
+        let output = virt_hook(
+            &[&["render", "--vmi", "-"], arguments].concat(),
+            machine(own).as_bytes(),
+        );
+        let xml = xml(&output);
+        for part in parts {
+            assert!(xml.contains(part), "{own}{arguments:?}: {part}: {xml}");
+        }
+        let facts = virt_hook(
+            &[&["host-facts", "-"], arguments].concat(),
+            machine(own).as_bytes(),
+        );
+        let facts: Value = serde_json::from_slice(&facts.stdout).unwrap();
+        let architecture = if parts == arm64 { "arm64" } else { "s390x" };
+        assert_eq!(facts["architecture"], architecture, "{own}{arguments:?}");
+    }
+    let refused = virt_hook(
+        &["render", "--vmi", "-", "--arch", "amd64"],
+        machine("architecture: arm64, ").as_bytes(),
+    );
+    let (code, line) = failure(&refused);
+    assert_eq!(code, 1);
+    assert!(
+        line.contains("spec.architecture is arm64, and the node is amd64"),
+        "{line}"
+    );
+}
+
 /// What `host-facts` writes is complete, and `render` takes it.
 #[test]
 fn host_facts_are_a_template_for_render() {

@@ -56,6 +56,36 @@ fn a_sound_hook_passes_all_checks() {
     assert_eq!(last, "doubtful: 1 (wishes) of 11 checks", "{shown}");
 }
 
+/// A VMI that names its architecture is on a node of it; `--arch` chooses the built-in ones.
+#[test]
+fn a_hook_is_checked_on_vmis_of_other_architectures() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let [arm64, s390x] = ["arm64", "s390x"].map(|architecture| {
+        let vmi = format!(
+            "metadata: {{name: own, namespace: default, annotations: {{smbios.vm.kubevirt.io/baseBoardManufacturer: R}}}}\n\
+             spec: {{architecture: {architecture}, domain: {{devices: {{}}, memory: {{guest: 64Mi}}}}}}\n"
+        );
+        write(temp_dir.path(), &format!("{architecture}.yaml"), &vmi)
+    });
+    let with_both = ["check", text(&module), "--vmi", text(&arm64), "--vmi"];
+    let checked = virt_hook(&[&with_both[..], &[text(&s390x), "--json"]].concat());
+    assert_eq!(checked.code, 0, "{}", checked.out);
+    let json = checked.json();
+    let schema = finding_of(&json, "schema").to_string();
+    assert!(schema.contains("8 domains"), "{schema}");
+    let on_s390x = ["--arch", "s390x", "--without-libvirt", "--json"];
+    let refused = virt_hook(&[&with_both[..], &[text(&s390x)], &on_s390x].concat());
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    let reason = "spec.architecture is arm64, and the node is s390x";
+    assert!(refused.out.contains(reason), "{}", refused.out);
+    let json = refused.json();
+    for check in ["runs", "idempotent", "migration"] {
+        let finding = finding_of(&json, check);
+        assert_eq!(finding["verdict"], "passed", "{check}: {json:#}");
+    }
+}
+
 #[test]
 fn a_refused_vmi_is_a_finding_and_the_others_are_checked() {
     let temp_dir = tempfile::tempdir().unwrap();

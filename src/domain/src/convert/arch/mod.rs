@@ -158,6 +158,11 @@ pub(crate) fn pci_virtio_model(is_transitional: bool) -> &'static str {
     }
 }
 
+/// The names of all supported architectures, which are Kubernetes' and Go's.
+pub fn architecture_names() -> [&'static str; ARCHITECTURES.len()] {
+    ARCHITECTURES.map(Architecture::name)
+}
+
 /// The guest's architecture, which is the node's unless the VMI names another.
 pub(crate) fn guest_architecture(
     vmi: &Vmi,
@@ -168,10 +173,19 @@ pub(crate) fn guest_architecture(
         "" => host,
         guest => guest,
     };
-    ARCHITECTURES
+    let known = ARCHITECTURES
         .into_iter()
-        .find(|architecture| architecture.name() == guest && guest == host)
-        .ok_or_else(|| ConvertError::unsupported(format!("spec.architecture {guest} on {host}")))
+        .find(|architecture| architecture.name() == guest);
+    match known {
+        Some(architecture) if guest == host => Ok(architecture),
+        Some(_) => Err(ConvertError::invalid(format!(
+            "spec.architecture is {guest}, and the node is {host}: the launcher runs guests of the node's architecture only"
+        ))),
+        None => Err(ConvertError::invalid(format!(
+            "spec.architecture is {guest:?}; the launcher runs guests of {}",
+            architecture_names().join(", ")
+        ))),
+    }
 }
 
 /// The architecture of a domain by libvirt's name for it. As in KubeVirt, a missing or unknown architecture is treated

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-
+use super::built_in_vmis::{self, DEFAULT_ARCHITECTURE};
 use super::check_finding::{CheckVerdict, Finding};
 use crate::inputs::{
-    InstanceTypes, InstanceTypesArgs, ManifestPaths, NamedVmi, NotesOfVmis, VmiInput, VmiSource,
-    input_file,
+    InstanceTypesArgs, ManifestPaths, NamedVmi, NotesOfVmis, VmiInput, VmiSource, input_file,
 };
 use crate::output;
 use crate::verb_failure::{Failure, error_text};
@@ -33,13 +31,15 @@ pub(super) struct CheckedVmis {
 
 impl CheckedVmis {
     /// Reads the built-in VMIs, then those of files, directories and patterns. A file of a directory may have none.
+    /// Without an architecture, the built-in ones are amd64's, and each of the others is on a node of its own.
     pub(super) fn read(
         paths: &[PathBuf],
         instance_types: &InstanceTypesArgs,
+        arch: Option<&str>,
     ) -> Result<Self, Failure> {
         let instance_types = instance_types.read()?;
         let paths = ManifestPaths::find(paths).map_err(Failure::Usage)?;
-        let built_in = read_built_in_vmi()?.into_iter();
+        let built_in = built_in_vmis::read(arch.unwrap_or(DEFAULT_ARCHITECTURE))?.into_iter();
         let built_in = built_in.map(|(name, input)| CheckedVmi {
             name: name.to_owned(),
             input,
@@ -50,12 +50,16 @@ impl CheckedVmis {
             vmis: built_in.collect(),
             refused: Vec::new(),
         };
+        let source = |path: &Path| VmiSource {
+            arch: arch.map(str::to_owned),
+            ..VmiSource::on_any_node(path, &instance_types)
+        };
         let mut notes = NotesOfVmis::default();
         for path in &paths.files {
-            all.add(path, &instance_types, &mut notes)?;
+            all.add(&source(path), &mut notes)?;
         }
         for path in &paths.of_directories {
-            match all.add(path, &instance_types, &mut notes) {
+            match all.add(&source(path), &mut notes) {
                 Err(failure @ Failure::Usage(_)) => output::note(&failure.line()),
                 result => result?,
             }
@@ -65,14 +69,10 @@ impl CheckedVmis {
     }
 
     /// Adds the VMIs of a file.
-    fn add(
-        &mut self,
-        path: &Path,
-        instance_types: &InstanceTypes,
-        notes: &mut NotesOfVmis,
-    ) -> Result<(), Failure> {
+    fn add(&mut self, source: &VmiSource, notes: &mut NotesOfVmis) -> Result<(), Failure> {
+        let path = source.file.as_path();
         let file = input_file::name(path);
-        let vmis = match VmiSource::on_any_node(path, instance_types).read_each(notes) {
+        let vmis = match source.read_each(notes) {
             Ok(vmis) => vmis,
             Err(Failure::Refused(refusal)) => {
                 self.refuse(path, error_text(&refusal));
@@ -123,44 +123,4 @@ pub(super) fn refused_vmis_finding(refused: Vec<String>) -> Option<Finding> {
 /// Whether the VMI is that of a test case that expects an error.
 fn expects_error(path: &Path) -> bool {
     path.with_file_name(EXPECTED_ERROR_FILE).is_file()
-}
-
-/// Names and manifests of the built-in VMIs, from the smallest to those with the most devices.
-const BUILT_IN_VMIS: [(&str, &str); 6] = [
-    ("minimal", include_str!("built_in_vmis/minimal.yaml")),
-    ("linux", include_str!("built_in_vmis/linux.yaml")),
-    ("windows", include_str!("built_in_vmis/windows.yaml")),
-    ("disks", include_str!("built_in_vmis/disks.yaml")),
-    ("networks", include_str!("built_in_vmis/networks.yaml")),
-    (
-        "performance",
-        include_str!("built_in_vmis/performance.yaml"),
-    ),
-];
-
-/// Reads and converts the built-in VMIs, and returns them with their names.
-pub(super) fn read_built_in_vmi() -> Result<Vec<(&'static str, VmiInput)>, Failure> {
-    let input = |(name, yaml)| {
-        let input = VmiInput::on_any_node(yaml).map_err(|failure| {
-            // An error in a built-in VMI is this program's own fault.
-            Failure::internal(anyhow!("the built-in VMI {name}: {failure}"))
-        })?;
-        Ok((name, input))
-    };
-    BUILT_IN_VMIS.into_iter().map(input).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn built_in_vmis_have_the_listed_names() -> Result<(), Failure> {
-        let vmis = read_built_in_vmi()?;
-        assert_eq!(vmis.len(), BUILT_IN_VMIS.len());
-        for (name, input) in vmis {
-            assert_eq!(input.invocation.name, name);
-        }
-        Ok(())
-    }
 }
