@@ -91,6 +91,35 @@ fn annotations_and_machine_types_change_the_ports() {
     assert!(!definition.has_second());
 }
 
+/// arm64's virt machines have ports as q35 has; s390x's channel devices need none.
+#[test]
+fn machines_of_other_architectures_have_ports_if_they_have_pcie() {
+    let of = |architecture: &str, machine: &str| {
+        let kind = format!("arch='{architecture}' machine='{machine}'");
+        domain(SMALL_MEMORY, 1).replace("machine='pc-q35-9.2'", &kind)
+    };
+    for (architecture, machine, expected) in [
+        ("x86_64", "q35", (3, 0)),
+        ("x86_64", "virt", (0, 0)),
+        ("aarch64", "virt", (3, 0)),
+        ("aarch64", "virt-rhel9.6.0", (3, 0)),
+        ("aarch64", "sbsa-ref", (0, 0)),
+        ("s390x", "s390-ccw-virtio", (0, 0)),
+        ("s390x", "q35", (0, 0)),
+    ] {
+        let hooked = of(architecture, machine);
+        for version in KubeVirtVersion::ALL {
+            let vmi = vmi(1, &json!({}));
+            let definition = DefinitionPlan::plan_for(version, &vmi, hooked.clone()).unwrap();
+            let placeholders = definition.first().matches("placeholder-").count();
+            let counted = (placeholders, definition.ports().spare_ports);
+            assert_eq!(counted, expected, "{architecture} {machine} {version}");
+            let is_defined_once = expected == (0, 0);
+            assert_eq!(definition.has_second(), !is_defined_once, "{machine}");
+        }
+    }
+}
+
 #[test]
 fn spare_ports_are_added_after_the_last_port_up_to_the_limit() {
     let domain_with_port = |index: &str| {

@@ -8,6 +8,7 @@ mod disks;
 mod firmware_clock_hyperv;
 mod gpus_and_host_devices;
 mod launch_security;
+mod other_architectures;
 mod pci_placement;
 mod resource_claims;
 mod sriov_passt_binding_plugins;

@@ -143,7 +143,7 @@ fn devices_without_a_numa_node_are_errors_only_with_guest_numa() {
 }
 
 #[test]
-fn nvidia_grace_io_virtualization_is_an_error_on_amd64() {
+fn nvidia_grace_io_virtualization_is_refused() {
     let mut case = numa_case(
         json!({"guestMappingPassthrough": {}}),
         json!({"0000:01:00.0": 0, "0000:81:00.0": 1, "0000:02:00.0": 0}),
@@ -162,6 +162,12 @@ fn nvidia_grace_io_virtualization_is_an_error_on_amd64() {
     assert_eq!(
         case.conversion_error(),
         "GraceIOVirtualization requires SMMUv3 on the host"
+    );
+    case.host["architecture"] = json!("arm64");
+    case.spec["architecture"] = json!("arm64");
+    assert_eq!(
+        case.conversion_error(),
+        "GraceIOVirtualization is not supported by this launcher yet: turn the feature gate off"
     );
 }
 

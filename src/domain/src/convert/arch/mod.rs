@@ -15,6 +15,7 @@ use crate::host_facts::HostFacts;
 use crate::kubevirt_version::Behaviour;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
 pub use ovmf::SEV_FIRMWARE;
+pub(crate) use ovmf::missing as missing_firmware;
 
 /// The supported architectures. A new one is a module and an element here.
 const ARCHITECTURES: [&dyn Architecture; 3] = [&amd64::Amd64, &arm64::Arm64, &s390x::S390x];

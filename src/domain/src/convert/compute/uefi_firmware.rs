@@ -2,7 +2,7 @@
 
 use kubevirt_api::vmi::Efi;
 
-use crate::convert::arch::FirmwareImage;
+use crate::convert::arch::{FirmwareImage, missing_firmware};
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::volume_paths::libvirt_directory;
@@ -21,6 +21,10 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
 }
 
 fn image(context: &Context<'_>, secure_boot: bool) -> Result<FirmwareImage, ConvertError> {
+    // KubeVirt's image for an architecture without UEFI has no directory of it.
+    if context.host.ovmf_path.is_empty() {
+        return Err(missing_firmware(secure_boot, context.protection));
+    }
     context
         .architecture
         .uefi_image(secure_boot, context.protection, context.host)

@@ -1,5 +1,5 @@
 //! Checks the requirements of IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. KubeVirt makes the
-//! same checks with the same messages, except for the last check, for SMMUv3.
+//! same checks with the same messages, except for the last two: for SMMUv3, and that this launcher does not configure it.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::controllers::disables_pci_hole64;
@@ -47,6 +47,10 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
         (
             !context.architecture.can_have_smmuv3(),
             "GraceIOVirtualization requires SMMUv3 on the host",
+        ),
+        (
+            true,
+            "GraceIOVirtualization is not supported by this launcher yet: turn the feature gate off",
         ),
     ];
     let failed_check = checks.into_iter().find(|(fails, _)| *fails);
