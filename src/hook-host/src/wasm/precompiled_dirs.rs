@@ -7,7 +7,7 @@
 //! a log line, and the module is compiled instead.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -101,7 +101,11 @@ impl PrecompiledDirs {
 
     fn load(&self, engine: &Engine, digest: &str, path: &Path) -> Result<Component, String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let expected = expected_checksum(&name, digest, &engine_key(engine))?;
+        let expected = expected_checksum(&name, digest, &engine_key(engine)).map_err(|reason| {
+            let file = self.open_trusted(path).ok();
+            file.and_then(|file| other_architecture(&file))
+                .unwrap_or(reason)
+        })?;
         let file = self
             .open_trusted(path)
             .map_err(|untrusted| untrusted.to_string())?;
@@ -130,6 +134,36 @@ impl PrecompiledDirs {
             None => Err(Untrusted::OldKernel),
         }
     }
+}
+
+/// Names in Rust and in Kubernetes of the architectures of nodes, with their number in the header of an ELF file.
+const ARCHITECTURES: [(&str, &str, u16); 3] = [
+    ("x86_64", "amd64", 62),
+    ("aarch64", "arm64", 183),
+    ("s390x", "s390x", 22),
+];
+
+/// Why an artifact is not for this program, if it is one for another architecture: by the header of an ELF file, in the
+/// byte order that it names.
+fn other_architecture(artifact: &File) -> Option<String> {
+    let mut header = [0; 20];
+    artifact.read_exact_at(&mut header, 0).ok()?;
+    let number = [header[18], header[19]];
+    let number = match (header.starts_with(b"\x7fELF"), header[5]) {
+        (true, 1) => u16::from_le_bytes(number),
+        (true, 2) => u16::from_be_bytes(number),
+        _ => return None,
+    };
+    let own = ARCHITECTURES
+        .iter()
+        .find(|(rust, ..)| *rust == std::env::consts::ARCH)?;
+    let of_artifact = ARCHITECTURES.iter().find(|(.., known)| *known == number)?;
+    (of_artifact != own).then(|| {
+        format!(
+            "it is for {}, and this program is for {}: compile the module on such a machine",
+            of_artifact.1, own.1
+        )
+    })
 }
 
 /// The artifacts of one module in a directory, whatever engine they are for.

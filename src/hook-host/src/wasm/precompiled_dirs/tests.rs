@@ -89,6 +89,26 @@ fn artifacts_that_do_not_match_are_skipped_with_a_reason() {
     let stale = fixture.put(&code, "00112233");
     assert!(fixture.refusal(&stale).contains("another engine (00112233"));
 
+    // The header has byte order and architecture.
+    let is_own = |row: &(&str, &str, u16)| row.0 == std::env::consts::ARCH;
+    let own = ARCHITECTURES.into_iter().find(is_own).unwrap().1;
+    for (_, other, number) in ARCHITECTURES.into_iter().filter(|row| !is_own(row)) {
+        let mut foreign = code.clone();
+        let (order, number) = match other {
+            "s390x" => (2, number.to_be_bytes()),
+            _ => (1, number.to_le_bytes()),
+        };
+        foreign[5] = order;
+        foreign[18..20].copy_from_slice(&number);
+        let path = fixture.put(&foreign, "00112233");
+        assert_eq!(
+            fixture.refusal(&path),
+            format!(
+                "it is for {other}, and this program is for {own}: compile the module on such a machine"
+            )
+        );
+    }
+
     let cut = fixture.put(&code, &key);
     fs::write(&cut, &code[..code.len() / 2]).unwrap();
     assert!(fixture.refusal(&cut).contains("truncated or was altered"));
