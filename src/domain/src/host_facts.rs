@@ -18,6 +18,10 @@ pub struct HostFacts {
     pub architecture: String,
     /// Whether to fall back to emulation if there is no KVM (`--allow-emulation`).
     pub allow_emulation: bool,
+    /// Whether to emulate guests of another architecture than the node's (`--allow-cross-arch-emulation`).
+    pub allow_cross_arch_emulation: bool,
+    /// Names of QEMU's programs in `/usr/bin`, such as `qemu-system-aarch64`; `None` if unknown.
+    pub emulators: Option<Vec<String>>,
     /// Whether the device of `hypervisor` (`/dev/kvm` for `kvm`, `/dev/mshv` for `hyperv-direct`) can be used.
     pub kvm_available: bool,
     /// `kvm` or `hyperv-direct` (`--hypervisor`).
@@ -149,6 +153,8 @@ impl Default for HostFacts {
             kubevirt_version: KubeVirtVersion::default(),
             architecture: "amd64".into(),
             allow_emulation: false,
+            allow_cross_arch_emulation: false,
+            emulators: None,
             kvm_available: true,
             hypervisor: "kvm".into(),
             cpuset: Vec::new(),

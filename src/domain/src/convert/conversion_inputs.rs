@@ -84,6 +84,11 @@ impl<'a> Context<'a> {
         self.host.behaviour()
     }
 
+    /// Whether the guest has another architecture than the node, so that QEMU emulates its processor.
+    pub(crate) fn is_cross_architecture(&self) -> bool {
+        self.architecture.name() != self.host.architecture
+    }
+
     pub(crate) fn devices(&self) -> &'a Devices {
         &self.vmi.spec.domain.devices
     }

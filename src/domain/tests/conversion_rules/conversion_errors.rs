@@ -93,10 +93,11 @@ fn errors_of_invalid_disks_name_the_disk_and_the_value() {
 }
 
 #[test]
-fn guests_have_the_nodes_architecture() {
+fn guests_have_the_nodes_architecture_unless_it_may_be_emulated() {
     assert_eq!(
         conversion_error(json!({"architecture": "s390x"})),
-        "spec.architecture is s390x, and the node is amd64: the launcher runs guests of the node's architecture only"
+        "spec.architecture is s390x, and the node is amd64: the launcher emulates other architectures only with \
+         --allow-cross-arch-emulation, KubeVirt's feature gate CrossArchitectureVirtualization"
     );
     assert_eq!(
         conversion_error(json!({"architecture": "riscv64"})),

@@ -112,3 +112,80 @@ fn claimed_mediated_devices_of_s390x_are_adapters() {
         assert_eq!(devices[0].model, model, "{architecture}");
     }
 }
+
+/// On amd64, where it is allowed.
+fn emulated(architecture: &str, domain: Value, emulators: Value) -> Case {
+    Case {
+        host: json!({"allowCrossArchEmulation": true, "emulators": emulators, "ovmfPath": "/usr/share/AAVMF"}),
+        ..on(architecture, domain)
+    }
+}
+
+#[test]
+fn guest_of_another_architecture_is_emulated_with_its_machine_and_without_display() {
+    let rows = [
+        (
+            "arm64",
+            json!({"cpu": {"model": "host-passthrough"}, "firmware": {"bootloader": {"efi": {"secureBoot": false}}}}),
+            "/usr/bin/qemu-system-aarch64",
+            ("aarch64", "virt", "/usr/share/AAVMF/AAVMF_CODE.fd"),
+            "max",
+        ),
+        (
+            "s390x",
+            json!({}),
+            "/usr/bin/qemu-system-s390x",
+            ("s390x", "s390-ccw-virtio", ""),
+            "max",
+        ),
+        (
+            "s390x",
+            json!({"cpu": {"model": "z14"}}),
+            "/usr/bin/qemu-system-s390x",
+            ("s390x", "s390-ccw-virtio", ""),
+            "z14",
+        ),
+    ];
+    for (architecture, domain, emulator, machine, model) in rows {
+        let spec = emulated(architecture, domain, json!(null)).domain_spec();
+        let (kind, loader) = (spec.os.kind, spec.os.boot_loader);
+        let loader = loader.map_or_else(String::new, |loader| loader.path);
+        assert_eq!(
+            (spec.kind.as_str(), spec.devices.emulator.as_str()),
+            ("qemu", emulator)
+        );
+        assert_eq!(
+            (kind.arch.as_str(), kind.machine.as_str(), loader.as_str()),
+            machine
+        );
+        assert_eq!(
+            (spec.cpu.mode.as_str(), spec.cpu.model.as_str()),
+            ("custom", model)
+        );
+        assert!(spec.devices.graphics.is_empty() && spec.devices.video.is_empty());
+        assert!(!spec.devices.inputs.is_empty());
+    }
+}
+
+#[test]
+fn missing_emulator_is_an_error_that_names_it() {
+    let error = emulated("s390x", json!({}), json!(["qemu-system-x86_64"])).conversion_error();
+    assert_eq!(
+        error,
+        "emulator binary /usr/bin/qemu-system-s390x not found in the launcher's image, which emulates guests of s390x \
+         with it"
+    );
+    let installed = json!(["qemu-system-s390x"]);
+    emulated("s390x", json!({}), installed).domain_spec();
+}
+
+/// The node's own guests are as without the flag.
+#[test]
+fn guests_of_the_nodes_architecture_are_not_emulated() {
+    let spec = emulated("amd64", json!({}), json!([])).domain_spec();
+    assert_eq!(
+        (spec.kind.as_str(), spec.devices.emulator.as_str()),
+        ("kvm", "")
+    );
+    assert!(!spec.devices.graphics.is_empty());
+}

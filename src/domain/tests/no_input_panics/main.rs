@@ -39,9 +39,10 @@ fn corpus(directory: &str, ending: &str) -> Vec<String> {
 fn vmis() -> &'static [Value] {
     static VMIS: OnceLock<Vec<Value>> = OnceLock::new();
     VMIS.get_or_init(|| {
-        corpus("vmi-to-domain-xml", ".vmi.json")
+        ["", "-arm64", "-s390x"]
             .iter()
-            .map(|text| serde_json::from_str(text).unwrap())
+            .flat_map(|of| corpus(&format!("vmi-to-domain-xml{of}"), ".vmi.json"))
+            .map(|text| serde_json::from_str(&text).unwrap())
             .collect()
     })
 }
@@ -93,7 +94,11 @@ fn parse_and_convert(text: &[u8]) {
     let Ok(vmi) = Vmi::from_yaml_or_json(text) else {
         return;
     };
-    let Ok(spec) = convert(&vmi, &Options::default(), &HostFacts::default()) else {
+    let mut host = HostFacts::default();
+    if !vmi.spec.architecture.is_empty() {
+        host.architecture.clone_from(&vmi.spec.architecture);
+    }
+    let Ok(spec) = convert(&vmi, &Options::default(), &host) else {
         return;
     };
     parse(&render(&spec)).expect("rendered XML can be parsed");

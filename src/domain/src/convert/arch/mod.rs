@@ -164,12 +164,12 @@ pub fn architecture_names() -> [&'static str; ARCHITECTURES.len()] {
     ARCHITECTURES.map(Architecture::name)
 }
 
-/// The guest's architecture, which is the node's unless the VMI names another.
+/// The guest's architecture, which is the node's unless the VMI names another, which the node may emulate.
 pub(crate) fn guest_architecture(
     vmi: &Vmi,
-    host: &HostFacts,
+    facts: &HostFacts,
 ) -> Result<&'static dyn Architecture, ConvertError> {
-    let host = host.architecture.as_str();
+    let host = facts.architecture.as_str();
     let guest = match vmi.spec.architecture.as_str() {
         "" => host,
         guest => guest,
@@ -178,9 +178,10 @@ pub(crate) fn guest_architecture(
         .into_iter()
         .find(|architecture| architecture.name() == guest);
     match known {
-        Some(architecture) if guest == host => Ok(architecture),
+        Some(architecture) if guest == host || facts.allow_cross_arch_emulation => Ok(architecture),
         Some(_) => Err(ConvertError::invalid(format!(
-            "spec.architecture is {guest}, and the node is {host}: the launcher runs guests of the node's architecture only"
+            "spec.architecture is {guest}, and the node is {host}: the launcher emulates other architectures only with \
+             --allow-cross-arch-emulation, KubeVirt's feature gate CrossArchitectureVirtualization"
         ))),
         None => Err(ConvertError::invalid(format!(
             "spec.architecture is {guest:?}; the launcher runs guests of {}",

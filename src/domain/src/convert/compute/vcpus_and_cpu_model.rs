@@ -29,7 +29,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     });
     spec.cpu = Cpu {
         topology: Some(topology),
-        ..cpu_model(context.architecture, requested)
+        ..cpu_model(context, requested)
     };
     if memory::needs_memfd(context) {
         spec.cpu.numa = Some(single_numa_cell(context, cpus));
@@ -51,9 +51,14 @@ fn vcpu_list(topology: &CpuTopology, enabled: u32, all: u32) -> Vcpus {
     }
 }
 
-fn cpu_model(architecture: &dyn Architecture, requested: Option<&vmi::Cpu>) -> Cpu {
+/// The CPU model. A processor that is emulated cannot be the host's: it has all features that QEMU can emulate.
+fn cpu_model(context: &Context<'_>, requested: Option<&vmi::Cpu>) -> Cpu {
+    let architecture = context.architecture;
     let name = requested.map_or("", |cpu| cpu.model.as_str());
     let (mode, model) = match name {
+        "" | "host-model" | "host-passthrough" if context.is_cross_architecture() => {
+            ("custom", "max")
+        }
         "" => (architecture.default_cpu_mode(), ""),
         "host-model" | "host-passthrough" => (name, ""),
         name => ("custom", name),

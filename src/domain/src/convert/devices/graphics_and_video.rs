@@ -9,7 +9,8 @@ const HEADS: u64 = 1;
 const VRAM_KIB: u64 = 16_384;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if !is_attached(context) {
+    // As in KubeVirt: the QEMU of another architecture may lack video cards.
+    if !is_attached(context) || context.is_cross_architecture() {
         return Ok(());
     }
     spec.devices.graphics.push(Graphics {
