@@ -37,6 +37,8 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         kubevirt_version: config.kubevirt.version,
         architecture: domain::host_facts::go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: config.flags.allow_emulation,
+        allow_cross_arch_emulation: config.flags.allow_cross_arch_emulation,
+        emulators: emulators(),
         kvm_available: is_usable(&Path::new("/dev").join(device_name(&config.flags.hypervisor))),
         hypervisor: config.flags.hypervisor.clone(),
         cpuset: cpuset(),
@@ -69,6 +71,13 @@ fn is_usable(device: &Path) -> bool {
     let opened = fs::OpenOptions::new().read(true).write(true).open(device);
     let metadata = opened.and_then(|file| file.metadata());
     metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+/// The names of QEMU's programs for all architectures that the image has.
+fn emulators() -> Option<Vec<String>> {
+    let mut programs = names_in(Path::new("/usr/bin"))?;
+    programs.retain(|name| name.starts_with("qemu-system-"));
+    Some(programs)
 }
 
 /// The names of the files in a directory; `None` if it cannot be read.
