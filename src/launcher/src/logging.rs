@@ -391,7 +391,7 @@ mod tests {
             (&"vm1".into(), &"default".into(), &"1234".into())
         );
         assert!(
-            line["pos"].as_str().unwrap().contains("logging/mod.rs:"),
+            line["pos"].as_str().unwrap().contains("logging.rs:"),
             "{line}"
         );
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
@@ -409,12 +409,7 @@ mod tests {
             tracing::error!(level = "no", "other keys of the format stay");
         });
         assert_eq!(lines[0]["pos"], "qemuMonitorIO:530");
-        assert!(
-            lines[1]["pos"]
-                .as_str()
-                .unwrap()
-                .contains("logging/mod.rs:")
-        );
+        assert!(lines[1]["pos"].as_str().unwrap().contains("logging.rs:"));
         assert_eq!(lines[2]["level"], "error");
     }
 
