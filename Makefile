@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs test-upgrade lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible shellcheck
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-cluster test-kubevirt-programs test-upgrade lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible release test-release shellcheck
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -54,6 +54,10 @@ test-sigstore: ## signatures of modules against Sigstore's library and cosign; n
 test-apiserver: ## admission policies on a real kube-apiserver; KUBE_APISERVER=PROGRAM ETCD=PROGRAM, and kubectl
 	@scripts/setup build
 	@scripts/test-apiserver
+
+test-cluster: ## this launcher in a real Kubernetes with KubeVirt's own control plane, beside KubeVirt's launcher (tests/cluster/README.md; ROWS=core|all|NAMES)
+	@scripts/setup run
+	@scripts/test-cluster
 
 test-kubevirt-programs: ## KubeVirt's virt-probe, virt-freezer and libvirt-hook-client with this launcher and a guest; KUBEVIRT_PROGRAMS=DIR has them
 	@scripts/setup run
@@ -114,6 +118,13 @@ image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DI
 dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY; default: dist-files in the target directory)
 	@scripts/setup dist
 	@scripts/dist "$(or $(DIST),$${CARGO_TARGET_DIR:-target}/dist-files)"
+
+release: ## everything that a release publishes: archives, package, image, SDKs, provenance, checksums (RELEASE=NEW_DIRECTORY [SIGN_KEY=PEM] [RELEASE_URL=URL])
+	@scripts/setup dist
+	@scripts/release "$(RELEASE)"
+
+test-release: ## a release's files in empty roots, with nothing else of this project; as root (RELEASE=DIRECTORY [PUBLIC_KEY=PEM])
+	@scripts/test-release "$(RELEASE)"
 
 reproducible: ## two release builds of this commit in different directories have the same digests (DIST=DIRECTORY keeps them)
 	@scripts/setup dist
