@@ -123,12 +123,14 @@ fn unknown_options_are_refused() {
 }
 
 /// Scripts whose arguments are names that the caller chooses: of files, tests, tags or packages.
-const SCRIPTS_WITH_FREE_ARGUMENTS: [&str; 7] = [
+const SCRIPTS_WITH_FREE_ARGUMENTS: [&str; 9] = [
     "build-launcher-image",
     "check-release-tag",
     "dist",
+    "release",
     "test-apiserver",
     "test-faults",
+    "test-release",
     "test-sigstore",
     "third-party-licences",
 ];
