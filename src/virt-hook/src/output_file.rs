@@ -20,7 +20,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, bytes, None)
 }
 
-/// Like [`write`], for a file that exists. It keeps its mode. A link is refused: the file that it names would stay as it is.
+/// Like [`write()`], for a file that exists. It keeps its mode. A link is refused: the file that it names would stay as it is.
 pub(crate) fn rewrite(path: &Path, bytes: &[u8]) -> Result<()> {
     refuse_link(path)?;
     let metadata = path.metadata();

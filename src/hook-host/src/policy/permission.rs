@@ -8,7 +8,7 @@
 //! - one that ends in `**` permits all that and everything below, attributes included.
 //!
 //! So an inserted or removed element needs a pattern for itself and for each of its children, and a move
-//! needs a pattern for the parent. Only a new parent that is nothing but a container ([`containers`]) needs no pattern
+//! needs a pattern for the parent. Only a new parent that is nothing but a container (`CONTAINERS`) needs no pattern
 //! besides that of its content. A pattern with a condition permits nodes of the document after whose value meets it, and
 //! no removals, which leave no value. Predicates must hold in the document before for edited and removed
 //! nodes, in the document after for edited and inserted nodes, and in both documents for their

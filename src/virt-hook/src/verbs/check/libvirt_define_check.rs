@@ -4,7 +4,7 @@
 //! The driver runs inside `virsh` (`qemu:///embed`) in its own directory: no daemon is involved and
 //! the machine's domains are not touched. The directory is thrown away, and nothing is undefined: libvirt would delete
 //! files that the domain names. libvirt reads no domain with dangerous changes
-//! ([`first_dangerous_change`]); what is left is confined ([`super::confined_tool`]), since a VMI may be a stranger's, too.
+//! ([`first_dangerous_change`]); what is left is confined ([`mod@super::confined_tool`]), since a VMI may be a stranger's, too.
 
 use std::cell::Cell;
 use std::fs;
