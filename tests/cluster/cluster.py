@@ -227,25 +227,27 @@ class Vm:
     def describe(self):
         return self.cluster.kubectl("describe", "vmi", self.name, check=False)
 
-    def guest(self, command, seconds=20):
+    def guest(self, command, seconds=40):
         """Types a command on the guest's console, through virtctl; returns what the guest printed."""
         mark = f"END{time.monotonic_ns()}"
         primary, secondary = pty.openpty()
         process = subprocess.Popen([*self.cluster._enter(1), "virtctl", "console", self.name], env=self.cluster.environment,
                                    stdin=secondary, stdout=secondary, stderr=secondary, start_new_session=True)
         os.close(secondary)
-        text, sent, end = "", False, time.monotonic() + seconds
+        text, end = "", time.monotonic() + seconds
+        # Typed again if a guest that is just starting has lost it.
+        next_try = time.monotonic() + 3
         try:
             while time.monotonic() < end:
-                if not sent and ("Successfully connected" in text or time.monotonic() > end - seconds + 3):
+                if time.monotonic() > next_try:
                     os.write(primary, f"\n{command}; echo {mark[:3]}''{mark[3:]}\n".encode())
-                    sent = True
+                    next_try = time.monotonic() + 8
                 if select.select([primary], [], [], 0.5)[0]:
                     try:
                         text += os.read(primary, 1 << 16).decode(errors="replace")
                     except OSError:
                         break
-                if sent and mark in text:
+                if mark in text:
                     lines = text[:text.index(mark)].replace("\r", "").split("\n")
                     return "\n".join(line for line in lines if "''" not in line)
         finally:
